@@ -1,0 +1,2 @@
+"""The bus: pool summaries and hints, lossy by contract (``hanse.bus.contract``). Truth lives in the store
+only."""
