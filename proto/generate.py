@@ -1,13 +1,13 @@
 """Generates the Python code of every proto of the project into `proto/gen`.
 
-The generated code is committed, so that a checkout runs without a compiler and a review sees what a change of a
-proto does to its users. This script is the only thing that ever writes there, and `--check` proves that nobody
-else did: it generates into a scratch folder and compares byte by byte.
+The generated code is committed, so that a checkout runs without a compiler and a review sees what a change of
+a proto does to its users. Only this script writes there, and `--check` proves that nobody else did: it
+generates into a scratch folder and compares byte by byte.
 
 Rules:
-- The output holds nothing but generated files. Writing replaces the folder whole, so a removed proto leaves nothing.
-- Every leaf package gets an `__init__.py` and a `py.typed`; without the latter an SDK user's types become `Any`. The
-  folders above it get neither: `hanse` and `hanse.api` are namespace packages that other folders share.
+- The output holds nothing but generated files; the code of a proto that is gone is removed.
+- Every leaf package gets an `__init__.py` and a `py.typed`; without the latter an SDK user's types are `Any`.
+  The folders above it get neither: `hanse` and `hanse.api` are namespace packages that other folders share.
 - The plugins run by absolute path, so that the set-up's own are used whatever PATH says.
 
 Rejected: generating at build time. It would need the compiler in every install and hide changes from review.
@@ -35,7 +35,7 @@ def proto_files() -> list[str]:
 
 
 def generate(out: Path) -> None:
-    """Writes the code of every proto below `out`, an existing empty folder. Raises SystemExit if protoc refuses."""
+    """Writes the code of every proto below `out`, an empty folder. Raises SystemExit if protoc refuses."""
     sources = proto_files()
     if not sources:
         return
@@ -72,7 +72,7 @@ def drop_empty_service_files(out: Path, sources: list[str]) -> None:
 
 
 def differences(left: Path, right: Path) -> list[str]:
-    """Relative paths of files that are on one side only or differ in their bytes, sorted. Caches do not count."""
+    """Relative paths of files that are on one side only or differ in bytes, sorted. Caches do not count."""
     names = {path.relative_to(root) for root in (left, right) for path in root.rglob("*") if path.is_file()}
     real = sorted(name for name in names if "__pycache__" not in name.parts)
     return [str(name) for name in real if not same_file(left / name, right / name)]
@@ -84,8 +84,8 @@ def same_file(left: Path, right: Path) -> bool:
 
 
 def write() -> int:
-    """Regenerates the tree beside the old one, swaps whole, and clears what type checkers remember of the old one."""
-    with tempfile.TemporaryDirectory(dir=PROTO_ROOT, prefix=".gen-") as scratch:
+    """Puts every changed file in its place, and clears what the type checker remembers of the old ones."""
+    with tempfile.TemporaryDirectory() as scratch:
         generate(Path(scratch))
         changed = differences(Path(scratch), GENERATED_ROOT)
         for name in changed:

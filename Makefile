@@ -1,0 +1,74 @@
+# Every target works on a fresh clone: it runs the set-up first, which does nothing when it is up to date.
+# `make help` lists the targets; a target's description is the text after its `##`.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+BIN := .venv/bin
+SEEDS ?= 100
+SEED ?= 0
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+
+.PHONY: setup
+setup: ## install everything into .venv (needs Python 3.11; uv is used if there is one)
+	@.ci/setup
+
+.PHONY: demo
+demo: setup ## start an embedded federation, place a 512-pod gang, show why; DEMO=once ends instead of staying up
+	@$(BIN)/hanse demo $(if $(filter once,$(DEMO)),--once)
+
+.PHONY: test
+test: setup ## run every test; T=… narrows it: a path or pytest options
+	@$(BIN)/python -m pytest $(T)
+
+.PHONY: check
+check: setup ## style, types, import contracts, generated code, protos: everything that needs no run
+	@$(MAKE) -j2 --keep-going --output-sync=target check-types check-rest
+
+.PHONY: check-types
+check-types:
+	@$(BIN)/mypy
+
+.PHONY: check-rest
+check-rest: check-style check-imports check-protos
+
+.PHONY: check-style
+check-style:
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet || { $(BIN)/ruff format --check; exit 1; }
+
+.PHONY: check-imports
+check-imports:
+	@$(BIN)/lint-imports
+
+.PHONY: check-protos
+check-protos:
+	@$(BIN)/python proto/generate.py --check
+	@$(BIN)/buf lint
+
+.PHONY: sim
+sim: setup ## simulate whole federations under faults: SEEDS=how many, SEED=the first; fails on any violation
+	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed $(SEED)
+
+.PHONY: bench
+bench: setup ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json
+	@$(BIN)/python -m bench.run $(MAKEOVERRIDES)
+
+.PHONY: proto
+proto: setup ## generate proto/gen from the protos
+	@$(BIN)/python proto/generate.py
+
+.PHONY: fmt
+fmt: setup ## put the code into its form
+	@$(BIN)/ruff check --quiet --fix-only
+	@$(BIN)/ruff format
+
+.PHONY: clean
+clean: ## remove what set-up, caches and benches left
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench/out
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
