@@ -6,6 +6,7 @@ code. Libraries that are vocabulary rather than clients (numpy, msgspec, grpc's 
 
 import ast
 from collections import defaultdict
+from functools import cache
 from typing import Final
 
 import pytest
@@ -23,6 +24,7 @@ ONE_PACKAGE: Final = {
 }
 
 
+@cache
 def importers() -> dict[str, set[str]]:
     """For every dotted name that the product imports, the modules that import it."""
     found: dict[str, set[str]] = defaultdict(set)
