@@ -1,0 +1,1 @@
+"""What every process needs and no part owns: clock, supervision, backoff, telemetry, settings."""

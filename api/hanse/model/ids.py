@@ -1,0 +1,61 @@
+"""Names and identifiers, each a type of its own so that two of them cannot be swapped unnoticed.
+
+A job id embeds the uid of its queue (`<queue-uid>-<hash>`), so any replica finds a job's keys from the id alone.
+The hash is derived from (principal, request id, index): a repeated request names the same jobs, which makes a
+submission idempotent without a lookup table that could be lost between two writes.
+"""
+
+import base64
+import hashlib
+from typing import NewType
+
+JobId = NewType("JobId", str)
+QueueUid = NewType("QueueUid", str)
+QueueName = NewType("QueueName", str)
+PoolName = NewType("PoolName", str)
+FlavorName = NewType("FlavorName", str)
+ReplicaId = NewType("ReplicaId", str)
+NodeName = NewType("NodeName", str)
+Attempt = NewType("Attempt", int)
+Part = NewType("Part", int)
+
+QUEUE_UID_CHARS = 8
+JOB_HASH_CHARS = 16
+
+
+def _short_hash(chars: int, *parts: str) -> str:
+    """Lower-case base32 digest of the parts; length-prefixed, so that no two lists of parts collide by joining."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = part.encode()
+        digest.update(len(raw).to_bytes(8, "big"))
+        digest.update(raw)
+    return base64.b32encode(digest.digest()).decode().lower()[:chars]
+
+
+def queue_uid(principal: str, request_id: str, name: str) -> QueueUid:
+    """The uid of a queue that `request_id` creates: stable over retries, new after a delete and a create."""
+    return QueueUid(_short_hash(QUEUE_UID_CHARS, "queue", principal, request_id, name))
+
+
+def job_id(queue: QueueUid, principal: str, request_id: str, index: int) -> JobId:
+    """The id of the `index`-th job of a request."""
+    return JobId(f"{queue}-{_short_hash(JOB_HASH_CHARS, 'job', principal, request_id, str(index))}")
+
+
+def queue_of(job: JobId) -> QueueUid:
+    """The uid of the queue in which the job lives.
+
+    Raises:
+        ValueError: the text is not a job id.
+    """
+    uid, sep, rest = job.partition("-")
+    if not sep or len(uid) != QUEUE_UID_CHARS or len(rest) != JOB_HASH_CHARS:
+        raise ValueError(f"{job!r} is not a job id")
+    return QueueUid(uid)
+
+
+def is_job_id(text: str) -> bool:
+    """Whether the text has the form of a job id; says nothing about the job's existence."""
+    uid, _, rest = text.partition("-")
+    return len(uid) == QUEUE_UID_CHARS and len(rest) == JOB_HASH_CHARS and rest.isalnum() and uid.isalnum()

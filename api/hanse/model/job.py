@@ -1,0 +1,179 @@
+"""What a user asks for: a job, its pod sets, and where their pods may go. Immutable once accepted."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum, unique
+from types import MappingProxyType
+
+from hanse.model.ids import FlavorName, QueueName
+from hanse.model.resources import EMPTY, Resources
+from hanse.model.selectors import Selector, Toleration
+
+PODS_PER_JOB_MAX = 100_000
+POD_SETS_PER_JOB_MAX = 16
+SLICE_LAYERS_MAX = 3
+POOLS_PER_JOB_MAX = 8
+SPEC_BYTES_MAX = 65_536
+NAME_CHARS_MAX = 253
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class EnvVar:
+    """One environment variable with a literal value."""
+
+    name: str
+    value: str = ""
+
+
+@unique
+class VolumeKind(IntEnum):
+    """What a volume refers to; the content itself never travels with a job."""
+
+    UNSPECIFIED = 0
+    CONFIG_MAP = 1
+    SECRET = 2
+    PERSISTENT_VOLUME_CLAIM = 3
+    HOST_PATH = 4
+    EMPTY_DIR = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """A volume by reference: `source` names the ConfigMap, Secret, claim or path."""
+
+    name: str
+    kind: VolumeKind
+    source: str = ""
+    mount_path: str = ""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodTemplate:
+    """What runs in each pod of a pod set."""
+
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    env: tuple[EnvVar, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """Consecutive groups of `size` pods, each inside one domain of `level`.
+
+    Attributes:
+        exclusive: no other job may use the domain that holds the group.
+    """
+
+    size: int
+    level: str
+    exclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """Where the pods of one set must, or should, be together.
+
+    Attributes:
+        required: level (label key or alias) of which one domain must hold the whole set; "" for none.
+        preferred: level that should hold it; falls back level by level to coarser ones.
+        slices: up to SLICE_LAYERS_MAX layers, coarse to fine; each size divides the one before.
+    """
+
+    required: str = ""
+    preferred: str = ""
+    slices: tuple[Slice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Pods of a job with one template and a count.
+
+    Attributes:
+        min_count: pods without which the set is useless; equal to count unless the gang is elastic.
+        resources: of one pod, as Kubernetes counts them.
+        flavors: accepted, in order of preference; empty: any flavor the queue has quota for.
+    """
+
+    name: str
+    count: int
+    min_count: int
+    resources: Resources = EMPTY
+    flavors: tuple[FlavorName, ...] = ()
+    selector: Selector = Selector()
+    tolerations: tuple[Toleration, ...] = ()
+    topology: Topology = Topology()
+    template: PodTemplate = PodTemplate()
+
+
+@unique
+class OnInfrastructure(IntEnum):
+    """What becomes of a job whose nodes or pods were lost through no fault of its own."""
+
+    UNSPECIFIED = 0
+    REQUEUE = 1
+    FAIL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """How often the owner's failures are retried; losses by infrastructure never count against it."""
+
+    max_retries: int = 0
+    on_infrastructure: OnInfrastructure = OnInfrastructure.REQUEUE
+
+
+@unique
+class OnPoolLost(IntEnum):
+    """What becomes of a job whose pool is silent. MOVE is reserved, and refused at submit."""
+
+    UNSPECIFIED = 0
+    KEEP = 1
+    MOVE = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The foreign document that a job was imported from, kept as written."""
+
+    kind: str
+    api_version: str
+    namespace: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobSpec:
+    """What the user asked for. Stored once, never changed.
+
+    Attributes:
+        duration_s: limit on the time from start to end, 0 for none.
+        max_pools: over how many pools the gang may be split; 1 unless the owner allows more.
+        start_skew_max_s: parts of a split gang start within this time of each other, or stop everywhere.
+    """
+
+    name: str
+    queue: QueueName
+    pod_sets: tuple[PodSet, ...]
+    priority_class: str = ""
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    duration_s: int = 0
+    restart: RestartPolicy = RestartPolicy()
+    max_pools: int = 1
+    start_skew_max_s: int = 60
+    on_pool_lost: OnPoolLost = OnPoolLost.KEEP
+    manifest: Manifest | None = None
+
+    @property
+    def pods(self) -> int:
+        """Pods of the whole gang."""
+        return sum(pod_set.count for pod_set in self.pod_sets)
+
+    @property
+    def gpus(self) -> int:
+        """Whole accelerators of the whole gang."""
+        return sum(pod_set.count * pod_set.resources.gpus for pod_set in self.pod_sets)

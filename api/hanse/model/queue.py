@@ -1,0 +1,87 @@
+"""Queues with quota, cohorts, flavors, priority classes: what an operator keeps in files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from hanse.model.ids import FlavorName, QueueName, QueueUid
+from hanse.model.resources import EMPTY, Resources
+from hanse.model.selectors import Requirement
+
+_NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class FlavorQuota:
+    """What a queue owns of one flavor: only the resources named here are limited."""
+
+    flavor: FlavorName
+    nominal: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Ordered pending jobs of one tenant, attached to quota.
+
+    Attributes:
+        cohort: name of the cohort; "" makes the queue a root of its own.
+        quotas: flavors the queue may use, in order of preference; a flavor that is not listed is not used.
+        held: nothing of the queue is bound while true.
+    """
+
+    uid: QueueUid
+    name: QueueName
+    cohort: str = ""
+    quotas: tuple[FlavorQuota, ...] = ()
+    held: bool = False
+    labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+
+    def nominal(self, flavor: FlavorName) -> Resources | None:
+        """The quota for a flavor, None if the queue may not use it."""
+        return next((q.nominal for q in self.quotas if q.flavor == flavor), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Cohort:
+    """Queues and cohorts that may lend to each other, as a tree; the topmost one is a root."""
+
+    name: str
+    parent: str = ""
+    quotas: tuple[FlavorQuota, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Flavor:
+    """One variant of capacity that quota distinguishes. A host belongs to the first flavor that matches it.
+
+    Attributes:
+        order: position in the list of flavors; smaller is asked first.
+        requirements: conditions on node labels, all of which must hold.
+    """
+
+    name: FlavorName
+    order: int
+    requirements: tuple[Requirement, ...] = ()
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PriorityClass:
+    """A named urgency: a higher value is served first."""
+
+    name: str
+    value: int
+    default: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a binding takes of one flavor, for quota."""
+
+    flavor: FlavorName
+    amount: Resources = EMPTY
+
+
+PRIORITY_ABS_MAX = 1_000_000_000
+FLAVORS_MAX = 256

@@ -1,0 +1,89 @@
+"""The part of a job that placement looks at, stripped of names, commands and owners.
+
+Jobs with equal requests are decided together: the scheduler keeps one explanation, one feasibility result and one
+wake-up per request class, however many duplicates wait. The class hash contains the queue's uid, so that a tenant
+who manages to make two requests collide confuses only their own queue.
+"""
+
+import hashlib
+import json
+from dataclasses import dataclass
+
+from hanse.model.ids import FlavorName, QueueUid
+from hanse.model.job import JobSpec, Topology
+from hanse.model.resources import Resources
+from hanse.model.selectors import Selector, Toleration
+
+
+@dataclass(frozen=True, slots=True)
+class SetRequest:
+    """Placement's view of one pod set.
+
+    Attributes:
+        count, min_count: pods wanted, and the least that is of use.
+        resources: of one pod; `gpus` are whole accelerators.
+        flavors: accepted, in order of preference; empty for any.
+    """
+
+    count: int
+    min_count: int
+    resources: Resources
+    flavors: tuple[FlavorName, ...]
+    selector: Selector
+    tolerations: tuple[Toleration, ...]
+    topology: Topology
+
+
+@dataclass(frozen=True, slots=True)
+class GangRequest:
+    """Placement's view of a gang: all of it or none."""
+
+    sets: tuple[SetRequest, ...]
+    max_pools: int = 1
+
+    @property
+    def pods(self) -> int:
+        """Pods of the whole gang."""
+        return sum(s.count for s in self.sets)
+
+    @property
+    def gpus(self) -> int:
+        """Whole accelerators of the whole gang."""
+        return sum(s.count * s.resources.gpus for s in self.sets)
+
+
+def gang_request(spec: JobSpec) -> GangRequest:
+    """The request of a job; equal specs up to names and templates give equal requests."""
+    return GangRequest(
+        sets=tuple(
+            SetRequest(p.count, p.min_count, p.resources, p.flavors, p.selector, p.tolerations, p.topology)
+            for p in spec.pod_sets
+        ),
+        max_pools=spec.max_pools,
+    )
+
+
+def _canonical(request: GangRequest) -> list[object]:
+    sets: list[object] = [
+        [
+            s.count,
+            s.min_count,
+            list(s.resources.items()),
+            list(s.flavors),
+            [[[r.key, int(r.operator), list(r.values)] for r in term] for term in s.selector.terms],
+            [[t.key, t.exists, t.value, int(t.effect)] for t in s.tolerations],
+            [
+                s.topology.required,
+                s.topology.preferred,
+                [[x.size, x.level, x.exclusive] for x in s.topology.slices],
+            ],
+        ]
+        for s in request.sets
+    ]
+    return [request.max_pools, sets]
+
+
+def class_hash(queue: QueueUid, request: GangRequest) -> int:
+    """A 63-bit hash that equal requests of one queue share."""
+    text = json.dumps([queue, _canonical(request)], separators=(",", ":"))
+    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") >> 1

@@ -1,0 +1,397 @@
+"""What the store's values look like: JSON by msgspec, small, readable in `etcdctl get`, tolerant of new fields.
+
+A job's spec is the compressed wire form (`hanse.api.v1.JobSpec`), a job's state the 64-byte record of
+`model.lifecycle`; everything else is one of the structs below. Fields are only ever added, with a default, so a
+replica of the next version and one of this version can share a store.
+"""
+
+import zlib
+from enum import IntEnum, unique
+from typing import Final, TypeVar
+
+import msgspec
+
+from hanse.model.ids import FlavorName, QueueName, QueueUid
+from hanse.model.job import Slice, Topology
+from hanse.model.placement import LevelUse
+from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue
+from hanse.model.request import GangRequest, SetRequest
+from hanse.model.resources import Resources
+from hanse.model.selectors import Effect, Operator, Requirement, Selector, Toleration
+
+T = TypeVar("T")
+
+SPEC_INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class _Struct(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of all values: unknown fields are ignored, defaults are left out."""
+
+
+# ---- settings of operators ----------------------------------------------------------------------------------
+
+
+class Amounts(_Struct, frozen=True):
+    """What one flavor offers or is charged: resource name → integer amount."""
+
+    flavor: str
+    amounts: dict[str, int] = {}
+
+
+class QueueValue(_Struct, frozen=True):
+    uid: str
+    cohort: str = ""
+    quotas: list[Amounts] = []
+    held: bool = False
+    labels: dict[str, str] = {}
+    created_ms: int = 0
+
+    @classmethod
+    def of(cls, queue: Queue, *, created_ms: int) -> "QueueValue":
+        quotas = [Amounts(q.flavor, dict(q.nominal.items())) for q in queue.quotas]
+        return cls(queue.uid, queue.cohort, quotas, queue.held, dict(queue.labels), created_ms)
+
+    def queue(self, name: QueueName) -> Queue:
+        quotas = tuple(FlavorQuota(FlavorName(q.flavor), Resources(q.amounts)) for q in self.quotas)
+        return Queue(QueueUid(self.uid), name, self.cohort, quotas, self.held, self.labels)
+
+
+class CohortValue(_Struct, frozen=True):
+    parent: str = ""
+    quotas: list[Amounts] = []
+
+    @classmethod
+    def of(cls, cohort: Cohort) -> "CohortValue":
+        return cls(cohort.parent, [Amounts(q.flavor, dict(q.nominal.items())) for q in cohort.quotas])
+
+    def cohort(self, name: str) -> Cohort:
+        quotas = tuple(FlavorQuota(FlavorName(q.flavor), Resources(q.amounts)) for q in self.quotas)
+        return Cohort(name, self.parent, quotas)
+
+
+class RequirementValue(_Struct, frozen=True, array_like=True):
+    key: str
+    operator: int
+    values: list[str] = []
+
+    def requirement(self) -> Requirement:
+        return Requirement(self.key, Operator(self.operator), tuple(self.values))
+
+
+def _requirement(req: Requirement) -> RequirementValue:
+    return RequirementValue(req.key, int(req.operator), list(req.values))
+
+
+class FlavorValue(_Struct, frozen=True):
+    order: int = 0
+    requirements: list[RequirementValue] = []
+    description: str = ""
+
+    @classmethod
+    def of(cls, flavor: Flavor) -> "FlavorValue":
+        return cls(flavor.order, [_requirement(r) for r in flavor.requirements], flavor.description)
+
+    def flavor(self, name: FlavorName) -> Flavor:
+        return Flavor(name, self.order, tuple(r.requirement() for r in self.requirements), self.description)
+
+
+class PriorityValue(_Struct, frozen=True):
+    value: int
+    default: bool = False
+    description: str = ""
+
+    def priority_class(self, name: str) -> PriorityClass:
+        return PriorityClass(name, self.value, self.default, self.description)
+
+
+# ---- pools --------------------------------------------------------------------------------------------------
+
+
+class LevelValue(_Struct, frozen=True, array_like=True):
+    key: str
+    alias: str
+
+
+class PoolConfigValue(_Struct, frozen=True):
+    """Settings of a pool; `slot` is its number in the 64-byte state records and never changes."""
+
+    slot: int
+    cluster_uid: str = ""
+    region: str = ""
+    labels: dict[str, str] = {}
+    cordoned: bool = False
+    cordon_reason: str = ""
+    cost: int = 0
+    dialect: str = ""
+    levels: list[LevelValue] = []
+    joined_ms: int = 0
+
+
+class PoolAgentValue(_Struct, frozen=True):
+    """Written by every attachment and by nothing else: its modification revision is the epoch's second half."""
+
+    instance: str
+    replica: str
+    incarnation: int
+    attached_ms: int
+
+
+class AttachedValue(_Struct, frozen=True):
+    """Leased: this pool has a live stream to that replica."""
+
+    instance: str
+    replica: str
+
+
+class GrantValue(_Struct, frozen=True):
+    """Which replica admits for a root; `nonce` differs for every start of a replica (P4)."""
+
+    replica: str
+    nonce: str
+    since_ms: int = 0
+
+
+class ReplicaValue(_Struct, frozen=True):
+    """Leased: a replica that is alive; `schedules` is false for one that only serves the API."""
+
+    nonce: str
+    address: str = ""
+    schedules: bool = True
+    started_ms: int = 0
+
+
+class RequestValue(_Struct, frozen=True):
+    """An idempotency record: a hash of the body, whether all of it is in effect, and the answer that was given."""
+
+    body: str
+    done: bool = False
+    answer: str = ""
+
+
+class SlotsValue(_Struct, frozen=True):
+    """Pool names by slot number; append-only."""
+
+    pools: list[str] = []
+
+
+# ---- bindings -----------------------------------------------------------------------------------------------
+
+
+@unique
+class Desired(IntEnum):
+    """What a binding asks of its agent."""
+
+    UNSPECIFIED = 0
+    HOLD = 1
+    START = 2
+    STOP = 3
+
+
+@unique
+class Progress(IntEnum):
+    """The furthest that the agent has reported for a part. FINISHED: all its pods succeeded."""
+
+    NONE = 0
+    HELD = 1
+    STARTED = 2
+    RUNNING = 3
+    BROKEN = 4
+    FINISHED = 5
+
+
+class SetRequestValue(_Struct, frozen=True, array_like=True):
+    count: int
+    min_count: int
+    resources: dict[str, int]
+    flavors: list[str]
+    selector: list[list[RequirementValue]]
+    tolerations: list[tuple[str, bool, str, int]]
+    required: str
+    preferred: str
+    slices: list[tuple[int, str, bool]]
+
+    @classmethod
+    def of(cls, s: SetRequest) -> "SetRequestValue":
+        return cls(
+            s.count,
+            s.min_count,
+            dict(s.resources.items()),
+            list(s.flavors),
+            [[_requirement(r) for r in term] for term in s.selector.terms],
+            [(t.key, t.exists, t.value, int(t.effect)) for t in s.tolerations],
+            s.topology.required,
+            s.topology.preferred,
+            [(x.size, x.level, x.exclusive) for x in s.topology.slices],
+        )
+
+    def set_request(self) -> SetRequest:
+        return SetRequest(
+            self.count,
+            self.min_count,
+            Resources(self.resources),
+            tuple(FlavorName(f) for f in self.flavors),
+            Selector(tuple(tuple(r.requirement() for r in term) for term in self.selector)),
+            tuple(Toleration(k, x, v, Effect(e)) for k, x, v, e in self.tolerations),
+            Topology(self.required, self.preferred, tuple(Slice(*x) for x in self.slices)),
+        )
+
+
+class BoundSet(_Struct, frozen=True, array_like=True):
+    """One pod set's share of a part: `count` pods from rank `first_rank` on, charged to `flavor`."""
+
+    name: str
+    count: int
+    first_rank: int
+    flavor: str
+
+
+class LevelUseValue(_Struct, frozen=True, array_like=True):
+    level: str
+    count: int
+    names: list[str] = []
+
+    def level_use(self) -> LevelUse:
+        return LevelUse(self.level, self.count, tuple(self.names))
+
+
+class BindingValue(_Struct, frozen=True):
+    """One part of one attempt in one pool.
+
+    Attributes:
+        sets: what is bound, by pod set.
+        request: placement's view of exactly this part, so that any planner can apply it to the pool's shape.
+        charges: what the part takes of each flavor, for quota.
+        parts: parts of the whole attempt.
+        progress, *_ms, domains, message: what the agent reported; written by the link only.
+        write_id: identity of the transaction that wrote this value.
+        trace: W3C traceparent of the job.
+    """
+
+    desired: int
+    sets: list[BoundSet]
+    request: list[SetRequestValue]
+    charges: list[Amounts]
+    parts: int = 1
+    bound_ms: int = 0
+    progress: int = 0
+    held_ms: int = 0
+    started_ms: int = 0
+    running_ms: int = 0
+    domains: list[LevelUseValue] = []
+    message: str = ""
+    write_id: int = 0
+    trace: str = ""
+
+    def gang_request(self) -> GangRequest:
+        return GangRequest(tuple(s.set_request() for s in self.request))
+
+    @property
+    def flavors(self) -> tuple[FlavorName, ...]:
+        return tuple(FlavorName(s.flavor) for s in self.sets)
+
+    @property
+    def pods(self) -> int:
+        return sum(s.count for s in self.sets)
+
+
+# ---- history ------------------------------------------------------------------------------------------------
+
+
+class PastPart(_Struct, frozen=True):
+    """How one part of an attempt went."""
+
+    pool: str
+    flavors: list[str] = []
+    pods: int = 0
+    domains: list[LevelUseValue] = []
+    held_ms: int = 0
+    started_ms: int = 0
+    running_ms: int = 0
+    message: str = ""
+
+
+class PastAttempt(_Struct, frozen=True):
+    """How one attempt went."""
+
+    attempt: int
+    bound_ms: int
+    ended_ms: int
+    reason: int
+    outcome: int
+    parts: list[PastPart] = []
+
+
+class PastValue(_Struct, frozen=True):
+    """The newest PAST_ATTEMPTS_MAX attempts that have ended, oldest first; `dropped` older ones are not kept."""
+
+    attempts: list[PastAttempt] = []
+    dropped: int = 0
+
+
+PAST_ATTEMPTS_MAX: Final = 16
+
+
+class SpecEnvelope(_Struct, frozen=True):
+    """What lies under a spec key beside the spec itself."""
+
+    principal: str
+    request_id: str
+    trace: str
+    spec: bytes
+
+
+# ---- codecs -------------------------------------------------------------------------------------------------
+
+_encoder: Final = msgspec.json.Encoder()
+_msgpack: Final = msgspec.msgpack.Encoder()
+_decoders: dict[type, msgspec.json.Decoder[object]] = {}
+
+
+def encode(value: _Struct) -> bytes:
+    """The JSON of a value."""
+    return _encoder.encode(value)
+
+
+def decode(data: bytes, kind: type[T]) -> T:
+    """A value of that kind.
+
+    Raises:
+        msgspec.DecodeError: the bytes are not one; a bug or a foreign writer.
+    """
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        decoder = _decoders[kind] = msgspec.json.Decoder(kind)
+    return decoder.decode(data)  # type: ignore[return-value]
+
+
+_envelope_decoder: Final = msgspec.msgpack.Decoder(SpecEnvelope)
+
+
+def encode_spec(envelope: SpecEnvelope) -> bytes:
+    """The compressed bytes under a spec key."""
+    return zlib.compress(_msgpack.encode(envelope), 1)
+
+
+def decode_spec(data: bytes) -> SpecEnvelope:
+    """The inverse of `encode_spec`; inflates at most SPEC_INFLATED_BYTES_MAX."""
+    inflater = zlib.decompressobj()
+    return _envelope_decoder.decode(inflater.decompress(data, SPEC_INFLATED_BYTES_MAX))
+
+
+def root_of(queue: Queue, cohorts: dict[str, Cohort]) -> str:
+    """The root under which a queue's quota is granted: its topmost cohort, or the queue itself.
+
+    A cohort that names a missing parent is a root; a cycle ends at the smallest name on it, so that every replica
+    finds the same root whatever it saw last.
+    """
+    if not queue.cohort:
+        return f"queue.{queue.uid}"
+    seen: list[str] = []
+    name = queue.cohort
+    while name not in seen:
+        seen.append(name)
+        parent = cohorts[name].parent if name in cohorts else ""
+        if not parent:
+            return f"cohort.{name}"
+        name = parent
+    return f"cohort.{min(seen[seen.index(name) :])}"
