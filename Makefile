@@ -44,7 +44,7 @@ check-style:
 
 .PHONY: check-imports
 check-imports:
-	@$(BIN)/lint-imports
+	@said=$$($(BIN)/lint-imports --no-logo 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 
 .PHONY: check-protos
 check-protos:
