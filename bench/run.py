@@ -106,9 +106,7 @@ def show(bench: str, figures: Mapping[str, float | None]) -> None:
 
 def format_figure(value: float) -> str:
     """Whole numbers whole, others with four significant digits."""
-    return (
-        f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
-    )
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.0f}"
 
 
 def main(arguments: Sequence[str]) -> int:

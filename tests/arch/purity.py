@@ -23,9 +23,7 @@ IMPURE_MODULES: Final = frozenset(
     "socketserver sqlite3 ssl subprocess sys tempfile threading time urllib.request uuid warnings "
     "weakref".split()
 )
-IMPURE_BUILTINS: Final = frozenset(
-    {"breakpoint", "compile", "eval", "exec", "hash", "id", "input", "open", "print"}
-)
+IMPURE_BUILTINS: Final = frozenset({"breakpoint", "compile", "eval", "exec", "hash", "id", "input", "open", "print"})
 IMPURE_METHODS: Final = frozenset({"now", "today", "utcnow", "from_now"})
 CLOCKED_TYPES: Final = frozenset({"datetime", "date"})
 RANDOM_OWNERS: Final = frozenset({"np", "numpy"})

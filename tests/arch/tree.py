@@ -13,12 +13,8 @@ GIT_TIMEOUT_S: Final = 30
 def project_files() -> tuple[Path, ...]:
     """Absolute paths of the project's files that exist, sorted. Needs git; every checkout has it."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S
-    )
-    return tuple(
-        sorted(ROOT / name for name in set(done.stdout.split("\0")) if name and (ROOT / name).is_file())
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=GIT_TIMEOUT_S)
+    return tuple(sorted(ROOT / name for name in set(done.stdout.split("\0")) if name and (ROOT / name).is_file()))
 
 
 def text_of(path: Path) -> str | None:
