@@ -73,15 +73,15 @@ class BusError(Exception):
     reason: ClassVar[str] = "BUS_ERROR"
 
 
-class BusUnavailable(BusError):  # noqa: N818 - named for what is so
+class BusUnavailable(BusError):
     reason = "BUS_UNAVAILABLE"
 
 
-class BusClosed(BusError):  # noqa: N818 - named for what is so
+class BusClosed(BusError):
     reason = "BUS_CLOSED"
 
 
-class BusLimit(BusError, ValueError):  # noqa: N818 - named for what is so
+class BusLimit(BusError, ValueError):
     reason = "BUS_LIMIT"
 
 

@@ -43,7 +43,7 @@ TXN_BYTES_MAX: Final = 1_500_000
 """Size of one transaction as ``limits.txn_bytes`` counts it; etcd takes 1.5 MiB (1,572,864) encoded."""
 
 KEY_BYTES_MAX: Final = 1_024
-"""Length of one key in UTF-8."""
+"""Length of one key in UTF-8; a key is never empty and holds no NUL."""
 
 READ_KEYS_MAX: Final = 4_096
 """Keys of one read (over etcd: several transactions pinned to the first one's revision)."""
@@ -201,25 +201,23 @@ class StoreError(Exception):
     reason: ClassVar[str] = "STORE_ERROR"
 
 
-class StoreUnavailable(StoreError):  # noqa: N818 - named for what is so
+class StoreUnavailable(StoreError):
     """The store cannot serve now (disk full, locked, no quorum, deadline) and nothing was done."""
 
     reason = "STORE_UNAVAILABLE"
 
 
-class Compacted(StoreError):  # noqa: N818 - named for what is so
+class Compacted(StoreError):
     """History before ``compact_revision`` is gone: reads at it still work, watches start above it."""
 
     reason = "COMPACTED"
 
     def __init__(self, compact_revision: int) -> None:
-        super().__init__(
-            f"history before revision {compact_revision} is compacted: list again and watch from there"
-        )
+        super().__init__(f"history before revision {compact_revision} is compacted: list again and watch from there")
         self.compact_revision = compact_revision
 
 
-class LeaseGone(StoreError):  # noqa: N818 - named for what is so
+class LeaseGone(StoreError):
     """The lease does not exist (any more)."""
 
     reason = "LEASE_GONE"
@@ -229,7 +227,7 @@ class LeaseGone(StoreError):  # noqa: N818 - named for what is so
         self.lease = lease
 
 
-class StoreLimit(StoreError, ValueError):  # noqa: N818 - named for what is so
+class StoreLimit(StoreError, ValueError):
     """The request breaks a limit or a rule of the contract; the message names which and by how much."""
 
     reason = "STORE_LIMIT"
@@ -260,7 +258,8 @@ class Watch(Protocol):
 
 class Store(Protocol):
     """See the module. Every call may raise ``StoreUnavailable``; a call that breaks a limit raises
-    ``StoreLimit``.
+    ``StoreLimit``. (Lease calls and ``compact`` may have taken effect all the same: repeating them is
+    harmless.)
 
     A caller may be cancelled at any await; the store stays consistent, and a cancelled ``transact`` is as
     unknown as an ``Unknown``. Deadlines are in seconds from the call.
@@ -311,8 +310,8 @@ class Store(Protocol):
         ...
 
     async def lease_revoke(self, lease: int) -> None:
-        """End the lease and delete its keys, at one revision, with events; ``LeaseGone`` if it is gone
-        already."""
+        """End the lease and delete its keys, with events (of many keys: at several revisions);
+        ``LeaseGone`` if it is gone already. Running out does the same."""
         ...
 
     async def compact(self, revision: int) -> None:
