@@ -71,8 +71,8 @@ KEYS_END: Final = "\U0010ffff"
 
 
 class KeyValue(msgspec.Struct, frozen=True, gc=False):
-    """One key at one revision. In a DELETE event: ``value`` is empty and ``mod_revision`` is that of the
-    delete.
+    """One key at one revision. In a DELETE event ``mod_revision`` is that of the delete, ``value`` is empty
+    and the rest is 0.
 
     A ``msgspec.Struct`` because a replica loads them by the million: a fifth of a dataclass's cost, and
     invisible to the garbage collector.
