@@ -1,8 +1,9 @@
-"""What the store's values look like: JSON by msgspec, small, readable in `etcdctl get`, tolerant of new fields.
+"""What the store's values look like: JSON by msgspec, small, readable in `etcdctl get`, tolerant of new
+fields.
 
 A job's spec is the compressed wire form (`hanse.api.v1.JobSpec`), a job's state the 64-byte record of
-`model.lifecycle`; everything else is one of the structs below. Fields are only ever added, with a default, so a
-replica of the next version and one of this version can share a store.
+`model.lifecycle`; everything else is one of the structs below. Fields are only ever added, with a
+default, so a replica of the next version and one of this version can share a store.
 """
 
 import zlib
@@ -128,7 +129,8 @@ class PoolConfigValue(_Struct, frozen=True):
 
 
 class PoolAgentValue(_Struct, frozen=True):
-    """Written by every attachment and by nothing else: its modification revision is the epoch's second half."""
+    """Written by every attachment and by nothing else: its modification revision is the epoch's second
+    half."""
 
     instance: str
     replica: str
@@ -161,7 +163,8 @@ class ReplicaValue(_Struct, frozen=True):
 
 
 class RequestValue(_Struct, frozen=True):
-    """An idempotency record: a hash of the body, whether all of it is in effect, and the answer that was given."""
+    """An idempotency record: a hash of the body, whether all of it is in effect, and the answer that was
+    given."""
 
     body: str
     done: bool = False
@@ -237,9 +240,9 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
 
 
 class BoundSet(_Struct, frozen=True, array_like=True):
-    """One pod set's share of a part: `count` pods from rank `first_rank` on, charged to `flavor`."""
+    """One pod set's share of a part: `count` pods of set `index` from rank `first_rank` on, charged to `flavor`."""
 
-    name: str
+    index: int
     count: int
     first_rank: int
     flavor: str
@@ -257,14 +260,11 @@ class LevelUseValue(_Struct, frozen=True, array_like=True):
 class BindingValue(_Struct, frozen=True):
     """One part of one attempt in one pool.
 
-    Attributes:
-        sets: what is bound, by pod set.
-        request: placement's view of exactly this part, so that any planner can apply it to the pool's shape.
-        charges: what the part takes of each flavor, for quota.
-        parts: parts of the whole attempt.
-        progress, *_ms, domains, message: what the agent reported; written by the link only.
-        write_id: identity of the transaction that wrote this value.
-        trace: W3C traceparent of the job.
+    Attributes: sets: what is bound, by pod set. request: placement's view of exactly this part, so that
+    any planner can apply it to the pool's shape. charges: what the part takes of each flavor, for quota.
+    parts: parts of the whole attempt. progress, *_ms, domains, message: what the agent reported; written
+    by the link only. write_id: identity of the transaction that wrote this value. trace: W3C traceparent
+    of the job.
     """
 
     desired: int
@@ -322,7 +322,8 @@ class PastAttempt(_Struct, frozen=True):
 
 
 class PastValue(_Struct, frozen=True):
-    """The newest PAST_ATTEMPTS_MAX attempts that have ended, oldest first; `dropped` older ones are not kept."""
+    """The newest PAST_ATTEMPTS_MAX attempts that have ended, oldest first; `dropped` older ones are not
+    kept."""
 
     attempts: list[PastAttempt] = []
     dropped: int = 0
@@ -381,8 +382,8 @@ def decode_spec(data: bytes) -> SpecEnvelope:
 def root_of(queue: Queue, cohorts: dict[str, Cohort]) -> str:
     """The root under which a queue's quota is granted: its topmost cohort, or the queue itself.
 
-    A cohort that names a missing parent is a root; a cycle ends at the smallest name on it, so that every replica
-    finds the same root whatever it saw last.
+    A cohort that names a missing parent is a root; a cycle ends at the smallest name on it, so that every
+    replica finds the same root whatever it saw last.
     """
     if not queue.cohort:
         return f"queue.{queue.uid}"

@@ -1,0 +1,373 @@
+"""The guarded move of a job: every writer (api, scheduler, link) changes a job's state through this module.
+
+A move reads a job's state and the bindings of its newest attempt, asks `lifecycle.transition`, and yields the guards
+and operations of one transaction: the state key is always compared and, whenever a binding changes, always written
+(P11). So whoever holds the newest revision of the state key knows that no binding of the attempt moved behind it.
+
+Planning is apart from committing, because a link packs the moves of many jobs into one transaction and bisects it
+when a guard fails; `commit_move` is the simple case of one job.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
+
+import msgspec
+
+from hanse.kit.clock import Clock
+from hanse.model.errors import NotFound, Unavailable
+from hanse.model.ids import JobId, Part, PoolName
+from hanse.model.lifecycle import (
+    Bindings,
+    Broken,
+    Event,
+    Finished,
+    Held,
+    Ignored,
+    Illegal,
+    JobState,
+    Moved,
+    Refused,
+    Released,
+    Running,
+    Started,
+    State,
+    decode_state,
+    encode_state,
+    transition,
+)
+from hanse.model.report import GangReport, GangStatus
+from hanse.store import keys
+from hanse.store.contract import (
+    READ_KEYS_MAX,
+    Committed,
+    Conflict,
+    Delete,
+    Guard,
+    KeyValue,
+    ModRevisionIs,
+    Op,
+    Put,
+    ReadResult,
+    Store,
+    Txn,
+    Unknown,
+)
+from hanse.store.schema import (
+    PAST_ATTEMPTS_MAX,
+    BindingValue,
+    Desired,
+    LevelUseValue,
+    PastAttempt,
+    PastPart,
+    PastValue,
+    Progress,
+    SlotsValue,
+    decode,
+    encode,
+)
+
+MOVE_TRIES_MAX: Final = 16
+"""Conflicts after which a single move gives up and tells its caller to try again."""
+
+WriteId = Callable[[], int]
+"""Gives a positive 63-bit number that no other write carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartView:
+    """One binding of the newest attempt as it was read."""
+
+    key: keys.BindingKey
+    value: BindingValue
+    mod_revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobView:
+    """A job as of one read: its state, the bindings of its newest attempt, its history."""
+
+    job: JobId
+    state: JobState
+    state_revision: int
+    parts: Mapping[Part, PartView]
+    past: PastValue
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedMove:
+    """Guards and operations of one job's move, and what its state becomes."""
+
+    job: JobId
+    state: JobState
+    guards: tuple[Guard, ...]
+    ops: tuple[Op, ...]
+
+
+Plan = PlannedMove | Ignored | Illegal
+
+
+async def read_slots(store: Store) -> tuple[PoolName, ...]:
+    """Pool names by slot number."""
+    found = (await store.read([keys.SLOTS])).items.get(keys.SLOTS)
+    return tuple(PoolName(p) for p in decode(found.value, SlotsValue).pools) if found else ()
+
+
+async def read_jobs(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobView]:
+    """The jobs that exist, each with the bindings of its newest attempt.
+
+    State and bindings come from two reads. A binding that moves in between does so together with its state key, so
+    a plan made from such a torn view fails its guard; it never passes.
+    """
+    views: dict[JobId, JobView] = {}
+    jobs_per_read = READ_KEYS_MAX // 2
+    for start in range(0, len(jobs), jobs_per_read):
+        views.update(await _read_some(store, jobs[start : start + jobs_per_read]))
+    return views
+
+
+async def _read_some(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobView]:
+    first = await store.read([keys.SLOTS, *(keys.state(j) for j in jobs)])
+    slots = decode(first.items[keys.SLOTS].value, SlotsValue).pools if keys.SLOTS in first.items else []
+    states = {j: first.items[keys.state(j)] for j in jobs if keys.state(j) in first.items}
+    decoded = {j: decode_state(kv.value) for j, kv in states.items()}
+    wanted: list[str] = []
+    for job, state in decoded.items():
+        wanted.extend(_binding_keys(job, state, slots))
+        if state.attempt > 1:
+            wanted.append(keys.past(job))
+    second = await store.read(wanted) if wanted else first
+    return {j: _view(j, decoded[j], states[j], second, slots) for j in decoded}
+
+
+def _binding_keys(job: JobId, state: JobState, slots: Sequence[str]) -> list[str]:
+    return [
+        keys.binding(PoolName(slots[slot]), job, state.attempt, Part(part)) for part, slot in enumerate(state.pools)
+    ]
+
+
+def _view(job: JobId, state: JobState, kv: KeyValue, read: ReadResult, slots: Sequence[str]) -> JobView:
+    parts: dict[Part, PartView] = {}
+    for text in _binding_keys(job, state, slots):
+        found = read.items.get(text)
+        if found is not None:
+            key = keys.parse_binding(text)
+            parts[key.part] = PartView(key, decode(found.value, BindingValue), found.mod_revision)
+    past = read.items.get(keys.past(job))
+    value = decode(past.value, PastValue) if past is not None else PastValue()
+    return JobView(job, state, kv.mod_revision, parts, value, read.revision)
+
+
+# ---- reports ------------------------------------------------------------------------------------------------
+
+
+_PROGRESS: Final[Mapping[GangStatus, Progress]] = {
+    GangStatus.HELD: Progress.HELD,
+    GangStatus.STARTED: Progress.STARTED,
+    GangStatus.RUNNING: Progress.RUNNING,
+    GangStatus.BROKEN: Progress.BROKEN,
+    GangStatus.FINISHED: Progress.FINISHED,
+}
+
+
+def event_of(view: JobView, report: GangReport) -> Event | None:
+    """The event that a report is for this job, counting its other parts; None for a status that is not known."""
+    mine = report.part
+    others = [p.value for part, p in view.parts.items() if part != mine]
+    unfinished = sum(p.progress != Progress.FINISHED for p in others)
+    absent = len(view.state.pools) - 1 - len(others)
+    attempt, part = report.attempt, report.part
+    match report.status:
+        case GangStatus.REFUSED:
+            return Refused(attempt, part, unfinished, report.reason)
+        case GangStatus.HELD:
+            return Held(attempt, part, absent + sum(p.progress < Progress.HELD for p in others))
+        case GangStatus.STARTED:
+            return Started(attempt, part)
+        case GangStatus.RUNNING:
+            return Running(attempt, part, absent + sum(p.progress < Progress.RUNNING for p in others))
+        case GangStatus.FINISHED:
+            return Finished(attempt, part, absent + unfinished)
+        case GangStatus.BROKEN:
+            return Broken(attempt, part, report.reason, report.infrastructure)
+        case GangStatus.RELEASED:
+            return Released(attempt, part, unfinished)
+        case GangStatus.UNSPECIFIED:
+            return None
+        case _:
+            assert_never(report.status)
+
+
+def _reported(value: BindingValue, report: GangReport) -> BindingValue:
+    """The binding with what the report says of it; progress never goes back."""
+    progress = max(int(_PROGRESS.get(report.status, Progress.NONE)), value.progress)
+    domains = [LevelUseValue(d.level, d.count, list(d.names)) for d in report.domains] or value.domains
+    return msgspec.structs.replace(
+        value,
+        progress=progress,
+        domains=domains,
+        held_ms=report.held_ms or value.held_ms,
+        started_ms=report.started_ms or value.started_ms,
+        running_ms=report.running_ms or value.running_ms,
+        message=report.message or value.message,
+    )
+
+
+# ---- planning -----------------------------------------------------------------------------------------------
+
+
+def plan_move(view: JobView, event: Event, *, now_ms: int, write_id: int, report: GangReport | None = None) -> Plan:
+    """What an event makes of a job, as one transaction's guards and operations. Never for Bind: see the committer.
+
+    Attributes of `report`, if there is one, are kept in the binding of its part.
+    """
+    moved = transition(view.state, event, now_ms=now_ms)
+    if not isinstance(moved, Moved):
+        return moved
+    parts = dict(view.parts)
+    if report is not None and report.part in parts:
+        part = parts[report.part]
+        parts[report.part] = replace(part, value=_reported(part.value, report))
+    state = replace(moved.state, write_id=write_id)
+    ops: list[Op] = [Put(keys.state(view.job), encode_state(state))]
+    ops.extend(_binding_ops(view, parts, moved.bindings, report, write_id))
+    if view.state.state.live and (state.state is State.PENDING or state.state.terminal):
+        ops.append(_past_op(view, parts, state, now_ms))
+    guards = (ModRevisionIs(keys.state(view.job), view.state_revision),)
+    return PlannedMove(view.job, state, guards, tuple(ops))
+
+
+def _binding_ops(
+    view: JobView, parts: Mapping[Part, PartView], what: Bindings, report: GangReport | None, write_id: int
+) -> list[Op]:
+    mine = report.part if report is not None else None
+    ops: list[Op] = []
+    for number in sorted(parts):
+        part, before = parts[number], view.parts[number]
+        desired = part.value.desired
+        match what:
+            case Bindings.DROP_ALL:
+                ops.append(Delete(part.key.text))
+                continue
+            case Bindings.DROP | Bindings.DROP_AND_STOP if number == mine:
+                ops.append(Delete(part.key.text))
+                continue
+            case Bindings.START:
+                desired = Desired.START
+            case Bindings.STOP | Bindings.DROP_AND_STOP:
+                desired = Desired.STOP
+            case Bindings.KEEP | Bindings.DROP | Bindings.CREATE:
+                pass
+            case _:
+                assert_never(what)
+        if desired != before.value.desired or part.value != before.value:
+            value = msgspec.structs.replace(part.value, desired=int(desired), write_id=write_id)
+            ops.append(Put(part.key.text, encode(value)))
+    return ops
+
+
+def _past_op(view: JobView, parts: Mapping[Part, PartView], state: JobState, now_ms: int) -> Put:
+    """The attempt that ends, appended to the job's history."""
+    attempt = PastAttempt(
+        attempt=view.state.attempt,
+        bound_ms=min((p.value.bound_ms for p in parts.values()), default=0),
+        ended_ms=now_ms,
+        reason=int(state.reason),
+        outcome=int(state.state),
+        parts=[_past_part(parts[n]) for n in sorted(parts)],
+    )
+    attempts = [*view.past.attempts, attempt]
+    extra = max(0, len(attempts) - PAST_ATTEMPTS_MAX)
+    return Put(keys.past(view.job), encode(PastValue(attempts[extra:], view.past.dropped + extra)))
+
+
+def _past_part(part: PartView) -> PastPart:
+    value = part.value
+    return PastPart(
+        pool=part.key.pool,
+        flavors=list(value.flavors),
+        pods=value.pods,
+        domains=value.domains,
+        held_ms=value.held_ms,
+        started_ms=value.started_ms,
+        running_ms=value.running_ms,
+        message=value.message,
+    )
+
+
+def drop_orphan(key: keys.BindingKey, mod_revision: int) -> tuple[tuple[Guard, ...], tuple[Op, ...]]:
+    """Delete a binding that belongs to no live attempt, once its agent has released it (P12)."""
+    return (ModRevisionIs(key.text, mod_revision),), (Delete(key.text),)
+
+
+# ---- the simple case ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDone:
+    """The move is in effect; `revision` is the transaction's."""
+
+    state: JobState
+    revision: int
+
+
+MoveResult = MoveDone | Ignored | Illegal
+
+
+async def commit_move(
+    store: Store,
+    job: JobId,
+    event: Event,
+    *,
+    clock: Clock,
+    write_id: WriteId,
+    guards: tuple[Guard, ...] = (),
+    ops: tuple[Op, ...] = (),
+) -> MoveResult:
+    """Move one job, trying again on conflicts; the caller's `guards` and `ops` join the same transaction.
+
+    An unknown outcome is settled by reading: the state key carries our write id, or it still is what we compared
+    (then the next try, which rewrites that key, kills the lost one), or somebody else moved it (then ours cannot
+    pass any more).
+
+    Raises:
+        NotFound: there is no such job.
+        Unavailable: MOVE_TRIES_MAX conflicts or unknown outcomes in a row.
+    """
+    tried: set[int] = set()
+    for _ in range(MOVE_TRIES_MAX):
+        view = (await read_jobs(store, [job])).get(job)
+        if view is None:
+            raise NotFound(f"there is no job {job}", reason="JOB_NOT_FOUND")
+        if view.state.write_id in tried:
+            return MoveDone(view.state, view.state_revision)
+        number = write_id()
+        plan = plan_move(view, event, now_ms=clock.now_ms(), write_id=number)
+        if not isinstance(plan, PlannedMove):
+            return plan
+        tried.add(number)
+        match await store.transact(Txn((*plan.guards, *guards), (*plan.ops, *ops))):
+            case Committed(revision):
+                return MoveDone(plan.state, revision)
+            case Conflict() | Unknown():
+                continue
+    raise Unavailable(f"job {job} changes faster than this call can follow; try again", reason="CONFLICT")
+
+
+__all__ = [
+    "MOVE_TRIES_MAX",
+    "JobView",
+    "MoveDone",
+    "MoveResult",
+    "PartView",
+    "Plan",
+    "PlannedMove",
+    "WriteId",
+    "commit_move",
+    "drop_orphan",
+    "event_of",
+    "plan_move",
+    "read_jobs",
+    "read_slots",
+]
