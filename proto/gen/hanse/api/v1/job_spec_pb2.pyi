@@ -263,7 +263,7 @@ class PodSet(_message.Message):
     count: _builtins.int
     """How many pods."""
     min_count: _builtins.int
-    """Pods without which the set is useless; 0 means `count`."""
+    """Pods without which the set is useless; absent means `count`."""
     max_count: _builtins.int
     """Elastic resizing: pods that are of use beyond `count`. Not supported yet: refused with NOT_SUPPORTED_YET when set."""
     @_builtins.property
@@ -295,7 +295,7 @@ class PodSet(_message.Message):
         *,
         name: _builtins.str = ...,
         count: _builtins.int = ...,
-        min_count: _builtins.int = ...,
+        min_count: _builtins.int | None = ...,
         resources: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         flavors: _abc.Iterable[_builtins.str] | None = ...,
         selector: _selector_pb2.Selector | None = ...,
@@ -304,11 +304,13 @@ class PodSet(_message.Message):
         template: Global___PodTemplate | None = ...,
         max_count: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["selector", b"selector", "template", b"template", "topology", b"topology"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_min_count", b"_min_count", "min_count", b"min_count", "selector", b"selector", "template", b"template", "topology", b"topology"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "flavors", b"flavors", "max_count", b"max_count", "min_count", b"min_count", "name", b"name", "resources", b"resources", "selector", b"selector", "template", b"template", "tolerations", b"tolerations", "topology", b"topology"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_min_count", b"_min_count", "count", b"count", "flavors", b"flavors", "max_count", b"max_count", "min_count", b"min_count", "name", b"name", "resources", b"resources", "selector", b"selector", "template", b"template", "tolerations", b"tolerations", "topology", b"topology"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__min_count: _TypeAlias = _typing.Literal["min_count"]  # noqa: Y015
+    _WhichOneofArgType__min_count: _TypeAlias = _typing.Literal["_min_count", b"_min_count"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_count) -> _WhichOneofReturnType__min_count | None: ...
 
 Global___PodSet: _TypeAlias = PodSet  # noqa: Y015
 
