@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from enum import IntEnum, unique
 
+from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import Attempt, JobId, Part
 from hanse.model.placement import LevelUse
 from hanse.model.reasons import Reason
@@ -30,7 +31,8 @@ class GangReport:
         reason, infrastructure, message: why it was refused or broke.
         constraint, wanted, found: of a refusal: which constraint failed, and by how much.
         domains: by level, coarse to fine, once it is placed.
-        held_ms, started_ms, running_ms: wall times in milliseconds since 1970, 0 if not reached.
+        held_ms, started_ms, running_ms: wall times in milliseconds since 1970, 0 if not reached, or not known any
+            more (the agent restarted since): then what was reported before stays true.
     """
 
     job: JobId
@@ -47,3 +49,24 @@ class GangReport:
     held_ms: int = 0
     started_ms: int = 0
     running_ms: int = 0
+
+    @property
+    def key(self) -> GangKey:
+        """Of the part."""
+        return GangKey(self.job, self.attempt, self.part)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """A batch of newest states, and the epoch by whose right the agent says so (P9)."""
+
+    epoch: Epoch
+    sequence: int
+    reports: tuple[GangReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """The reports of that sequence are in effect, or need not be."""
+
+    sequence: int
