@@ -1,6 +1,6 @@
 """hanse.link.v1 ⇄ model: what an agent and a replica say to each other.
 
-`to_agent`/`from_replica` and `to_replica`/`from_agent` convert whole frames; both ends of a link see model values only.
+`to_agent`/`from_replica` and `to_replica`/`from_agent` convert whole frames: both ends see only model values.
 A frame parses fully or is refused: a field that this version cannot understand (an unknown status, an action that is
 not said) is an error of the sender, never a guess. The parts for gangs are here; summaries and details, which travel
 on other ways too, are in `wire.summary` and `wire.detail`.
