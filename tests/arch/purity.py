@@ -8,7 +8,8 @@ but not the standard library nor calls; this is the part that it cannot see.
 The rules are a list of what is let in for third parties, and a list of what is kept out for the standard
 library: the first is short and closed, the second would otherwise name half of Python. An import under
 TYPE_CHECKING is a name in a signature, not a reach into the world, and is let through for the standard
-library alone.
+library alone. So is `random.Random` anywhere, as the type of an argument: drawing from the module, or making
+a source, is found.
 """
 
 import ast
@@ -19,15 +20,16 @@ from typing import Final
 
 IMPURE_MODULES: Final = frozenset(
     "asyncio concurrent contextvars ctypes fcntl gc getpass glob http io locale logging mmap multiprocessing "
-    "os pathlib platform queue random resource sched secrets select selectors shelve shutil signal socket "
+    "os pathlib platform queue resource sched secrets select selectors shelve shutil signal socket "
     "socketserver sqlite3 ssl subprocess sys tempfile threading time urllib.request uuid warnings "
     "weakref".split()
 )
 IMPURE_BUILTINS: Final = frozenset({"breakpoint", "compile", "eval", "exec", "hash", "id", "input", "open", "print"})
 IMPURE_METHODS: Final = frozenset({"now", "today", "utcnow", "from_now"})
 CLOCKED_TYPES: Final = frozenset({"datetime", "date"})
-RANDOM_OWNERS: Final = frozenset({"np", "numpy"})
-RANDOM_TYPES: Final = frozenset({"Generator", "BitGenerator"})
+NUMPY_NAMES: Final = frozenset({"np", "numpy"})
+NUMPY_RANDOM_TYPES: Final = frozenset({"Generator", "BitGenerator"})
+RANDOM_TYPE: Final = "random.Random"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +63,12 @@ def findings(source: str, rules: Rules) -> list[Finding]:
                     found.append(Finding(node.lineno, f"calls {name}()"))
             case ast.Call(func=ast.Attribute(value=owner, attr=method)) if is_clock(owner, method):
                 found.append(Finding(node.lineno, f"reads the clock by {ast.unparse(node.func)}()"))
+            case ast.Call(func=ast.Name(id="Random") | ast.Attribute(value=ast.Name(id="random"), attr="Random")):
+                found.append(Finding(node.lineno, "makes a source of randomness"))
+            case ast.Attribute(value=ast.Name(id="random"), attr=attr) if attr != "Random":
+                found.append(Finding(node.lineno, f"draws from random.{attr}"))
             case ast.Attribute(value=ast.Attribute(value=ast.Name(id=owner_name), attr="random"), attr=attr):
-                if owner_name in RANDOM_OWNERS and attr not in RANDOM_TYPES:
+                if owner_name in NUMPY_NAMES and attr not in NUMPY_RANDOM_TYPES:
                     found.append(Finding(node.lineno, f"draws from {owner_name}.random.{attr}"))
             case ast.AsyncFunctionDef() | ast.Await() | ast.AsyncFor() | ast.AsyncWith():
                 found.append(Finding(node.lineno, "is asynchronous"))
@@ -101,11 +107,16 @@ def bad_imports(node: ast.Import | ast.ImportFrom, rules: Rules, *, typing_only:
         if root == "hanse":
             allowed = matches(module, rules.own)
         elif root in sys.stdlib_module_names:
-            allowed = typing_only or not matches(module, IMPURE_MODULES)
+            allowed = typing_only or module in {"random", RANDOM_TYPE} or is_pure(module)
         else:
             allowed = matches(module, rules.third_party)
         if not allowed:
             yield Finding(node.lineno, f"imports {module}")
+
+
+def is_pure(module: str) -> bool:
+    """Whether a dotted name of the standard library is outside what reaches the world."""
+    return not matches(module, IMPURE_MODULES | {"random"})
 
 
 def imported_modules(node: ast.Import | ast.ImportFrom) -> list[str]:
