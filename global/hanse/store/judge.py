@@ -6,8 +6,12 @@ to the same answers.)
 """
 
 from collections.abc import Callable
+from typing import Final
 
 from hanse.store.contract import Conflict, Event, EventKind, KeyValue, LeaseGone, Op, Put, Txn
+
+EMPTY_REVISION: Final = 1
+"""Of a store that was never written, as in etcd: 0 stays free to mean "now" and "absent"."""
 
 Head = tuple[int, int]
 """Creation and modification revision of a key that exists."""

@@ -17,18 +17,15 @@ from hanse.store.contract import (
     KeyValue,
     WatchBatch,
 )
-from hanse.store.judge import Head
+from hanse.store.judge import EMPTY_REVISION, Head
 from hanse.store.sorted_keys import SortedKeys
-
-FIRST_REVISION = 1
-"""Of an empty store, as in etcd, so that 0 can mean "now" and "absent"."""
 
 
 class Mvcc:
     """Keys and their history. Only ``append`` and ``compact`` change it."""
 
     def __init__(self) -> None:
-        self.revision = FIRST_REVISION
+        self.revision = EMPTY_REVISION
         self.compact_revision = 0
         self._log: list[Event] = []
         self._chains: dict[str, list[Event]] = {}
