@@ -1,0 +1,209 @@
+"""The best place for one pod set in a shape."""
+
+from dataclasses import dataclass
+
+from hanse.shape.capacity import Cap, capacity, joined
+from hanse.shape.lens import Ladder, Lens, Refused, SetAsk
+from hanse.shape.limits import HOST_ALIAS
+from hanse.shape.shape import Shape
+from hanse.shape.single import on_one_host, score
+from hanse.shape.solve import Cost, Take, solve
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """One group as a set sees it.
+
+    Attributes:
+        depth: of the required level, -1 if none is required.
+    """
+
+    group: int
+    rungs: Ladder
+    lens: Lens
+    cap: Cap
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """Where a set goes.
+
+    Attributes:
+        takes: (index of the group, take below its root).
+        exclusive: by group, see SetTake.
+        counts: (alias of the level, domains used), coarse to fine, the host last.
+        score: domains of the coarsest and of the finest level, hosts, GPUs left in the smallest enclosing domain.
+    """
+
+    takes: tuple[tuple[int, Take], ...]
+    exclusive: tuple[int, ...]
+    counts: tuple[tuple[str, int], ...]
+    score: tuple[int, int, int, int]
+    certain: bool
+
+
+def views(shape: Shape, s: SetAsk) -> list[View]:
+    """The groups that know every level the set names and have a host that can hold one of its pods."""
+    out: list[View] = []
+    for g, group in enumerate(shape.groups):
+        rungs = group.rungs
+        depth = rungs.find(s.required) if s.required else -1
+        if depth is None or not group.root.kids:
+            continue
+        lens = shape.table.lens(s, rungs)
+        if not isinstance(lens, Refused):
+            out.append(View(g, rungs, lens, capacity(group.root, lens, -1), depth))
+    if s.preferred and all(group.rungs.find(s.preferred) is None for group in shape.groups):
+        return []
+    return out
+
+
+def seat(shape: Shape, s: SetAsk) -> Seat | None:
+    """The best place for the set, None if it does not fit."""
+    seen = views(shape, s)
+    if any(s.count % x.size for x in s.slices):
+        return None
+    small = [v for v in seen if v.lens.exclusive < 0 and v.cap.peak[-1] >= s.count]
+    if small:
+        return _small(shape, s, small)
+    if s.required or len(seen) == 1:
+        fitting = [v for v in seen if v.cap.peak[v.depth + 1] >= s.count]
+        return _best_of(shape, s, fitting) if fitting else None
+    if sum([v.cap.fit for v in seen]) < s.count:
+        return None
+    return _across(shape, s, seen)
+
+
+def _small(shape: Shape, s: SetAsk, seen: list[View]) -> Seat:
+    best = min(seen, key=lambda v: (score(v.cap, v.lens, s.count) or (), v.group))
+    found = on_one_host(best.cap, best.lens, s.count)
+    return _seated(shape, s, best, found.cost, found.take)
+
+
+def _best_of(shape: Shape, s: SetAsk, seen: list[View]) -> Seat:
+    deepest = max([v.rungs.depth for v in seen])
+    options = [(solve(v.cap, s.count), v) for v in seen]
+    found, view = min(options, key=lambda o: (_stretched(o[0].cost, deepest), o[1].group))
+    return _seated(shape, s, view, found.cost, found.take)
+
+
+def _stretched(cost: Cost, depth: int) -> Cost:
+    """The cost as if the group had `depth` levels: a missing finer level coincides with its lowest domains."""
+    half = len(cost) // 2
+    extra = depth + 1 - half
+    counts, fits = cost[:half], cost[half:]
+    return (*counts[:-1], *counts[-2:-1] * extra, counts[-1], *fits[:-1], *fits[-2:-1] * extra, fits[-1])
+
+
+def _across(shape: Shape, s: SetAsk, seen: list[View]) -> Seat:
+    """Over the coarsest domains of all groups together."""
+    deepest = max([v.rungs.depth for v in seen])
+    kids: list[tuple[Cap, int]] = []
+    origin: list[tuple[View, int]] = []
+    for v in seen:
+        for i, (kid, copies) in enumerate(v.cap.kids):
+            kids.append((_deepened(kid, deepest), copies))
+            origin.append((v, i))
+    whole = joined(None, tuple(kids), seen[0].lens, -1)
+    found = solve(whole, s.count)
+    takes: dict[int, list[tuple[int, int, Take]]] = {}
+    for at, copies, below in found.take.kids:
+        v, i = origin[at]
+        takes.setdefault(v.group, []).append((i, copies, _stripped(kids[at][0], below)))
+    per_view = {v.group: v for v in seen}
+    counts: dict[str, int] = {}
+    for g, take in takes.items():
+        for level, n in zip(
+            _aliases(per_view[g].rungs), usage(Take((), tuple(take)), per_view[g].rungs.depth), strict=True
+        ):
+            counts[level] = counts.get(level, 0) + n
+    half = len(found.cost) // 2
+    return Seat(
+        takes=tuple([(g, Take((), tuple(takes[g]))) for g in sorted(takes)]),
+        exclusive=_exclusive(shape, s),
+        counts=tuple(counts.items()),
+        score=(found.cost[0], found.cost[half - 2], found.cost[half - 1], _left(s, found.cost, whole.fit)),
+        certain=all(v.lens.certain for v in seen),
+    )
+
+
+def _deepened(cap: Cap, height: int) -> Cap:
+    """The same capacity with more levels at the bottom: each lowest domain inside another that is equal to it."""
+    if cap.height == height:
+        return cap
+    if not cap.kids:
+        while cap.height < height:
+            cap = Cap(
+                None, cap.fit, ((cap, 1),), (), peak=(cap.fit, *cap.peak), whole=cap.whole,
+                whole_hosts=cap.whole_hosts,
+            )  # fmt: skip
+        return cap
+    kids = tuple([(_deepened(kid, height - 1), copies) for kid, copies in cap.kids])
+    peak = (*cap.peak[:-1], *(cap.peak[-2:-1] * (height - cap.height)), cap.peak[-1])
+    return Cap(cap.node, cap.fit, kids, (), peak=peak, whole=cap.whole, whole_hosts=cap.whole_hosts)
+
+
+def _stripped(cap: Cap, take: Take) -> Take:
+    """Undoes `_deepened` in a take."""
+    if not cap.kids:
+        return take
+    if cap.node is None:
+        return _stripped(cap.kids[0][0], take.kids[0][2])
+    return Take((), tuple([(i, n, _stripped(cap.kids[i][0], below)) for i, n, below in take.kids]))
+
+
+def usage(take: Take, depth: int) -> list[int]:
+    """Domains used at 0, 1, … depth-1, then hosts."""
+    counts = [0] * (depth + 1)
+    _count(take, 0, 1, counts)
+    return counts
+
+
+def _count(take: Take, at: int, times: int, counts: list[int]) -> None:
+    for _, hosts, _ in take.hosts:
+        counts[at] += hosts * times
+    for _, copies, below in take.kids:
+        counts[at] += copies * times
+        _count(below, at + 1, copies * times, counts)
+
+
+def _aliases(rungs: Ladder) -> list[str]:
+    return [level.alias for level in rungs.levels] + [HOST_ALIAS] if rungs.levels else ["pool", HOST_ALIAS]
+
+
+def _seated(shape: Shape, s: SetAsk, view: View, cost: Cost, take: Take) -> Seat:
+    half = len(cost) // 2
+    named = bool(view.rungs.levels)
+    counts = tuple(zip(_aliases(view.rungs), cost[:half], strict=True))
+    return Seat(
+        takes=((view.group, take),),
+        exclusive=_exclusive(shape, s),
+        counts=counts if named else counts[1:],
+        score=(
+            cost[0],
+            cost[half - 2] if named else cost[half - 1],
+            cost[half - 1],
+            _left(s, cost, view.cap.fit),
+        ),
+        certain=view.lens.certain,
+    )
+
+
+def _left(s: SetAsk, cost: Cost, total: int) -> int:
+    """GPUs (pods, if it asks for none) left free in the smallest domain that holds the whole set."""
+    half = len(cost) // 2
+    around = total
+    for count, held in zip(cost[:half], cost[half:], strict=True):
+        if count == 1:
+            around = held
+    return (around - s.count) * max(1, s.pod.gpus)
+
+
+def _exclusive(shape: Shape, s: SetAsk) -> tuple[int, ...]:
+    """By group, the coarsest depth at which a layer of the set is exclusive, -1 for none."""
+    out: list[int] = []
+    for group in shape.groups:
+        depths = [group.rungs.find(x.level) for x in s.slices if x.exclusive]
+        out.append(min([d for d in depths if d is not None], default=-1))
+    return tuple(out)

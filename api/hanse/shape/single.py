@@ -1,0 +1,66 @@
+"""Where small work goes: pods that one host holds together.
+
+The declared score, smaller first: (1) how many kinds of whole things it breaks, from the host up: none if the host
+is broken already, one for a whole host in a broken rack, two for a whole rack in a broken block, …; (2) free GPUs of
+the host; (3) GPUs of the host, so that pods without GPUs prefer hosts without; (4) whole hosts of the lowest domain,
+then of the next, …: the emptiest places stay empty. Ties go by canonical order. A thing is whole while every GPU in
+it is free, whatever the flavor.
+"""
+
+from hanse.shape.capacity import Cap
+from hanse.shape.domains import Leaf
+from hanse.shape.lens import Lens
+from hanse.shape.solve import Found, Take
+
+Score = tuple[int, ...]
+
+
+def on_one_host(cap: Cap, lens: Lens, n: int) -> Found:
+    """The best single host for n pods; `cap.peak[-1]` must be at least n."""
+    path: list[tuple[int, Cap]] = []
+    while cap.kids:
+        i = min(_candidates(cap, lens, n))[1]
+        path.append((i, cap.kids[i][0]))
+        cap = cap.kids[i][0]
+    _, i, most = _best_bin(cap, lens, n)
+    found = Found((1, most), Take(((i, 1, n),)))
+    for at, kid in reversed(path):
+        half = len(found.cost) // 2
+        cost = (1, *found.cost[:half], kid.fit, *found.cost[half:])
+        found = Found(cost, Take((), ((at, 1, found.take),)))
+    return found
+
+
+def score(cap: Cap, lens: Lens, n: int) -> Score | None:
+    """The score of the best host of a domain, None if no host holds n pods."""
+    if cap.peak[-1] < n:
+        return None
+    found = cap.single.get(n)
+    if found is None:
+        found = min(_candidates(cap, lens, n))[0] if cap.kids else _best_bin(cap, lens, n)[0]
+        if len(cap.single) >= 16:
+            cap.single.clear()
+        cap.single[n] = found
+    return found
+
+
+def _candidates(cap: Cap, lens: Lens, n: int) -> list[tuple[Score, int]]:
+    out: list[tuple[Score, int]] = []
+    for i, (kid, _) in enumerate(cap.kids):
+        below = score(kid, lens, n)
+        if below is not None:
+            out.append(((below[0] + kid.whole, *below[1:], kid.whole_hosts), i))
+    return out
+
+
+def _best_bin(cap: Cap, lens: Lens, n: int) -> tuple[Score, int, int]:
+    """Score, bin and capacity of the best host of a lowest domain."""
+    assert isinstance(cap.node, Leaf)
+    options: list[tuple[Score, int, int]] = []
+    for most, _, i in cap.hist:
+        if most >= n:
+            c, free, _ = cap.node.bins[i]
+            full = lens.full[c]
+            whole = int(0 < full == free)
+            options.append(((whole, free, full), i, most))
+    return min(options)

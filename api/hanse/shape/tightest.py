@@ -1,0 +1,113 @@
+"""Fewest parts that together hold n, and of those the choice with the smallest sum.
+
+Parts come as (size, how many): hosts of a rack by capacity, racks of a block by fit. The fewest are found by taking
+the largest; the smallest sum with that number is a subset sum, answered by swapping first (nearly always it ends at
+no leftover at all, which nothing can beat) and by a bitset over sums where swapping does not prove itself.
+"""
+
+from math import gcd
+
+Parts = tuple[tuple[int, int], ...]  # (size > 0, how many), largest size first, sizes distinct
+
+
+def fewest(parts: Parts, n: int) -> int:
+    """The least number of parts that hold n; -1 if all together do not."""
+    used = 0
+    for size, many in parts:
+        if size * many >= n:
+            return used - (-n // size)
+        used += many
+        n -= size * many
+    return used if n <= 0 else -1
+
+
+def tightest(parts: Parts, n: int) -> dict[int, int]:
+    """How many parts of each size: the fewest that hold n > 0 and, of those, the smallest sum. All must fit."""
+    count = fewest(parts, n)
+    chosen = _largest(parts, count)
+    total = sum([size * many for size, many in chosen.items()])
+    least = _least_sum(parts, n)
+    if total > least:
+        total = _swap_last(parts, chosen, total, n)
+    if total > least:
+        total = _swap_once(parts, chosen, total, n)
+    if total > least:
+        return _by_sums(parts, count, n)
+    return chosen
+
+
+def _least_sum(parts: Parts, n: int) -> int:
+    """No choice sums to n..this-1: sums are multiples of the sizes' common divisor."""
+    divisor = gcd(*[size for size, _ in parts])
+    return -(-n // divisor) * divisor
+
+
+def _largest(parts: Parts, count: int) -> dict[int, int]:
+    chosen: dict[int, int] = {}
+    for size, many in parts:
+        chosen[size] = min(many, count)
+        count -= chosen[size]
+        if count == 0:
+            break
+    return chosen
+
+
+def _exchange(chosen: dict[int, int], old: int, new: int) -> None:
+    chosen[old] -= 1
+    if not chosen[old]:
+        del chosen[old]
+    chosen[new] = chosen.get(new, 0) + 1
+
+
+def _swap_last(parts: Parts, chosen: dict[int, int], total: int, n: int) -> int:
+    """Replaces the smallest chosen part by the smallest spare one that still suffices."""
+    last = min(chosen)
+    for size, many in reversed(parts):
+        if size >= last:
+            return total
+        if size >= last - (total - n) and many > chosen.get(size, 0):
+            _exchange(chosen, last, size)
+            return total - last + size
+    return total
+
+
+def _swap_once(parts: Parts, chosen: dict[int, int], total: int, n: int) -> int:
+    """The one exchange of a chosen part for a spare one that leaves least."""
+    excess = total - n
+    spare = {size for size, many in parts if many > chosen.get(size, 0)}
+    saved, old, new = max(
+        [(a - b, a, b) for a in sorted(chosen) for b in sorted(spare) if 0 < a - b <= excess], default=(0, 0, 0)
+    )
+    if saved:
+        _exchange(chosen, old, new)
+    return total - saved
+
+
+def _by_sums(parts: Parts, count: int, n: int) -> dict[int, int]:
+    """Exact: for each size in turn, the sums that so many parts can reach, as bits of an integer."""
+    reach = [1] + [0] * count
+    trail = [reach]
+    for size, many in parts:
+        following = list(reach)
+        for used in range(count + 1):
+            if reach[used]:
+                for more in range(1, min(many, count - used) + 1):
+                    following[used + more] |= reach[used] << (size * more)
+        reach = following
+        trail.append(reach)
+    over = reach[count] >> n
+    return _walk_back(parts, trail, count, n + (over & -over).bit_length() - 1)
+
+
+def _walk_back(parts: Parts, trail: list[list[int]], count: int, total: int) -> dict[int, int]:
+    chosen: dict[int, int] = {}
+    for i in range(len(parts) - 1, -1, -1):
+        size, many = parts[i]
+        for more in range(min(many, count, total // size), -1, -1):
+            if trail[i][count - more] >> (total - size * more) & 1:
+                break
+        if more:
+            chosen[size] = more
+        count -= more
+        total -= size * more
+    return chosen
