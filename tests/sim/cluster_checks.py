@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hanse.model.ids import Attempt, JobId, Part, PoolName
 from hanse.simcluster.engine import Engine
 from hanse.simcluster.facts import Fact, FactKind
 from hanse.simcluster.gang import NEVER, Gang
 from hanse.simcluster.inputs import Claim, EpochId, Forget, GangId, HeldSet, Hold, Input
+from hanse.simcluster.nodes import UNKNOWN_RESOURCE
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.schema import Desired
@@ -156,8 +158,9 @@ class ClusterChecks:
         ours = held_amounts(engine)
         nodes = np.unique(engine.gangs[hold.gang].nodes)
         whole = np.array([[table.groups[table.group_of[n]].allocatable[r] for n in nodes] for r in table.resources])
-        over = (ours[:, nodes] > whole).any(axis=0)
-        full = (ours[:, nodes] + table.foreign[:, nodes] > table.allocatable[:, nodes]).any(axis=0)
+        over: NDArray[np.bool_] = np.any(ours[:, nodes] > whole, axis=0)
+        used = ours[:, nodes] + table.foreign[:, nodes]
+        full: NDArray[np.bool_] = np.any(used > table.allocatable[:, nodes], axis=0)
         shut = ~table.ready[nodes] | table.cordoned[nodes] | ~table.healthy[nodes] | table.removed[nodes]
         for at, node in enumerate(nodes.tolist()):
             old_news = now_s - self._node_changed_s.get((engine.pool, node), 0.0) > AGENT_LAG_MAX_S
@@ -198,8 +201,10 @@ class ClusterChecks:
                 self._accuse("S3", what, gang.job, pool, other_pool)
         for held in sets:
             for rank in range(held.first_rank, held.first_rank + _pods(held)):
-                before = pods.created.setdefault((gang.attempt, gang.part, held.name, rank), pool)
-                if before != pool:
+                pod = (gang.attempt, gang.part, held.name, rank)
+                before = pods.created.get(pod)
+                pods.created[pod] = pool
+                if before is not None:
                     what = f"{pool} runs {held.name}-{rank} of {_name(gang)}, which {before} ran before"
                     self._accuse("S3", what, gang.job, pool, before)
         key = keys.binding(pool, gang.job, gang.attempt, gang.part)
@@ -216,7 +221,7 @@ class ClusterChecks:
         return self._pods_of(job).occupying
 
 
-def held_amounts(engine: Engine) -> "np.ndarray[tuple[int, int], np.dtype[np.int64]]":
+def held_amounts(engine: Engine) -> NDArray[np.int64]:
     """What our gangs hold of every node, by resource and node: places of pods that run or may yet run."""
     table = engine.nodes
     amounts = np.zeros_like(table.taken)
@@ -225,14 +230,15 @@ def held_amounts(engine: Engine) -> "np.ndarray[tuple[int, int], np.dtype[np.int
         for (first, end), request in zip(gang.bounds, gang.requests, strict=True):
             nodes = gang.nodes[first:end][holding[first:end]]
             for row, amount in request:
-                np.add.at(amounts[row], nodes, amount)
+                if row != UNKNOWN_RESOURCE:
+                    np.add.at(amounts[row], nodes, amount)
     return amounts
 
 
-def holding_pods(gang: Gang) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def holding_pods(gang: Gang) -> NDArray[np.bool_]:
     """Which pods of a gang keep their place: those that occupy it, and those that were not created yet."""
     waiting = (gang.phase == NEVER) & gang.recorded & (not gang.stopped)
-    holding: np.ndarray[tuple[int], np.dtype[np.bool_]] = gang.occupying | waiting
+    holding: NDArray[np.bool_] = gang.occupying | waiting
     return holding
 
 
