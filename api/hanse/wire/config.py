@@ -43,7 +43,7 @@ def queue_to_wire(queue: Queue, *, created_ms: int = 0, revision: int = 0) -> qu
 
 
 def queue_from_wire(message: queue_pb2.Queue, *, path: str = "queue") -> Queue:
-    """Parse what the caller decides: name, cohort, quotas, labels. The uid is empty, the rest its default.
+    """Parse what the caller decides; the uid is empty.
 
     Raises:
         InvalidArgument: with the path of the field.
@@ -56,6 +56,7 @@ def queue_from_wire(message: queue_pb2.Queue, *, path: str = "queue") -> Queue:
         name=QueueName(message.name),
         cohort=message.cohort,
         quotas=_quotas_from_wire(message.quotas, f"{path}.quotas"),
+        held=message.held,
         labels=labels_from_wire(message.labels, f"{path}.labels"),
     )
 

@@ -60,7 +60,7 @@ class Queue(_message.Message):
     cohort: _builtins.str
     """Name of the cohort; empty makes the queue a root of its own."""
     held: _builtins.bool
-    """Nothing of the queue is bound while true; changed by HoldQueue and ReleaseQueue only."""
+    """Nothing of the queue is bound while true. Absent in an update: stays as it is."""
     created_ms: _builtins.int
     """When it was created; Unix time."""
     revision: _builtins.int
@@ -84,17 +84,19 @@ class Queue(_message.Message):
         uid: _builtins.str = ...,
         cohort: _builtins.str = ...,
         quotas: _abc.Iterable[Global___FlavorQuota] | None = ...,
-        held: _builtins.bool = ...,
+        held: _builtins.bool | None = ...,
         labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
         created_ms: _builtins.int = ...,
         revision: _builtins.int = ...,
         status: Global___QueueStatus | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "held", b"held", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "labels", b"labels", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "labels", b"labels", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__held: _TypeAlias = _typing.Literal["held"]  # noqa: Y015
+    _WhichOneofArgType__held: _TypeAlias = _typing.Literal["_held", b"_held"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__held) -> _WhichOneofReturnType__held | None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
 

@@ -31,7 +31,7 @@ class CreateQueueRequest(_message.Message):
     """See JobService."""
     @_builtins.property
     def queue(self) -> _queue_pb2.Queue:
-        """The queue; uid, held, created_ms, revision and status are the server's."""
+        """The queue; uid, created_ms, revision and status are the server's."""
 
     def __init__(
         self,
