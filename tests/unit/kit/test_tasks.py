@@ -29,6 +29,12 @@ class Part:
             raise error
 
 
+async def settled() -> None:
+    """Let everything that is ready run."""
+    for _ in range(8):
+        await asyncio.sleep(0)
+
+
 async def test_race_ends_with_the_first_and_cancels_the_rest() -> None:
     first, second = Part(), Part()
     first.go.set()
@@ -70,8 +76,7 @@ async def test_pool_refuses_more_than_its_limit_and_takes_more_when_one_ends() -
     with pytest.raises(ResourceExhausted):
         pool.start("b", second.run())
     first.go.set()
-    while len(pool):
-        await asyncio.sleep(0)
+    await settled()
     pool.start("b", second.run())
     await asyncio.sleep(0)
     await pool.close()
@@ -95,7 +100,6 @@ async def test_a_failing_task_of_a_pool_fails_alone(caplog: pytest.LogCaptureFix
     pool.start("bad", bad.run(Boom()))
     pool.start("good", good.run())
     bad.go.set()
-    while len(pool) == 2:
-        await asyncio.sleep(0)
+    await settled()
     assert [r.message for r in caplog.records] == ["task_failed"]
     await pool.close()
