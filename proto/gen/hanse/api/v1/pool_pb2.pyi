@@ -279,21 +279,15 @@ Global___LargestWhole: _TypeAlias = LargestWhole  # noqa: Y015
 
 @_typing.final
 class PoolShape(_message.Message):
-    """The shape of a pool's free capacity. Domains have no names here: equal ones are folded."""
+    """The shape of a pool's free capacity. Domains have no names here: equal neighbours are folded."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ROWS_FIELD_NUMBER: _builtins.int
     LARGEST_GANGS_FIELD_NUMBER: _builtins.int
-    ROW_LEVEL_FIELD_NUMBER: _builtins.int
-    CELL_LEVEL_FIELD_NUMBER: _builtins.int
-    row_level: _builtins.str
-    """Alias of the level of which a row is one domain."""
-    cell_level: _builtins.str
-    """Alias of the level of which a cell is one domain."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShapeRow]:
-        """One row for each kind of domain at the row level, fullest capacity first."""
+        """The coarsest domains."""
 
     @_builtins.property
     def largest_gangs(self) -> _containers.RepeatedCompositeFieldContainer[Global___LargestGang]:
@@ -304,12 +298,10 @@ class PoolShape(_message.Message):
         *,
         rows: _abc.Iterable[Global___ShapeRow] | None = ...,
         largest_gangs: _abc.Iterable[Global___LargestGang] | None = ...,
-        row_level: _builtins.str = ...,
-        cell_level: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cell_level", b"cell_level", "largest_gangs", b"largest_gangs", "row_level", b"row_level", "rows", b"rows"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["largest_gangs", b"largest_gangs", "rows", b"rows"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -317,31 +309,35 @@ Global___PoolShape: _TypeAlias = PoolShape  # noqa: Y015
 
 @_typing.final
 class ShapeRow(_message.Message):
-    """Domains of one level with equal free capacity."""
+    """Equal domains of the coarsest level."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DOMAINS_FIELD_NUMBER: _builtins.int
-    FLAVOR_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    CELL_LEVEL_FIELD_NUMBER: _builtins.int
     CELLS_FIELD_NUMBER: _builtins.int
     domains: _builtins.int
     """How many such domains there are."""
-    flavor: _builtins.str
-    """Flavor of its hosts."""
+    level: _builtins.str
+    """Alias of their level."""
+    cell_level: _builtins.str
+    """Alias of the level of which a cell is one domain: the finest above the host."""
     @_builtins.property
     def cells(self) -> _containers.RepeatedCompositeFieldContainer[Global___ShapeCell]:
-        """The domains inside one of them."""
+        """The lowest domains inside one of them, those with the most whole hosts first."""
 
     def __init__(
         self,
         *,
         domains: _builtins.int = ...,
-        flavor: _builtins.str = ...,
+        level: _builtins.str = ...,
+        cell_level: _builtins.str = ...,
         cells: _abc.Iterable[Global___ShapeCell] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cells", b"cells", "domains", b"domains", "flavor", b"flavor"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cell_level", b"cell_level", "cells", b"cells", "domains", b"domains", "level", b"level"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -349,37 +345,37 @@ Global___ShapeRow: _TypeAlias = ShapeRow  # noqa: Y015
 
 @_typing.final
 class ShapeCell(_message.Message):
-    """Lower domains with equal free capacity."""
+    """Equal lowest domains."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     DOMAINS_FIELD_NUMBER: _builtins.int
     HOSTS_FIELD_NUMBER: _builtins.int
-    GPUS_PER_HOST_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
     FREE_GPUS_FIELD_NUMBER: _builtins.int
     FREE_WHOLE_HOSTS_FIELD_NUMBER: _builtins.int
     domains: _builtins.int
     """How many such domains there are."""
     hosts: _builtins.int
     """Hosts of one of them."""
-    gpus_per_host: _builtins.int
-    """Accelerators of one host."""
+    gpus: _builtins.int
+    """Accelerators of one of them, free or not."""
     free_gpus: _builtins.int
-    """Free accelerators of one domain."""
+    """Free accelerators of one of them."""
     free_whole_hosts: _builtins.int
-    """Hosts of one domain of which every accelerator is free."""
+    """Hosts of one of them of which every accelerator is free."""
     def __init__(
         self,
         *,
         domains: _builtins.int = ...,
         hosts: _builtins.int = ...,
-        gpus_per_host: _builtins.int = ...,
+        gpus: _builtins.int = ...,
         free_gpus: _builtins.int = ...,
         free_whole_hosts: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["domains", b"domains", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gpus_per_host", b"gpus_per_host", "hosts", b"hosts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["domains", b"domains", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gpus", b"gpus", "hosts", b"hosts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
