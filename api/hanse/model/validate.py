@@ -96,17 +96,18 @@ class _Place:
             self.refuse("TOO_MANY", f"{len(things)} {what}; at most {most} are allowed")
 
 
-def validate_spec(spec: JobSpec, *, lines: Mapping[str, int] = _NO_LINES) -> None:
+def validate_spec(spec: JobSpec, *, lines: Mapping[str, int] = _NO_LINES, queue_required: bool = True) -> None:
     """Check every rule that needs only the spec.
 
     Args:
         lines: field path → line in the submitted file; errors carry the line of the nearest enclosing field.
+        queue_required: false while the queue is still to be named by whoever submits.
 
     Raises:
         InvalidArgument: with reason, path and line of the first broken rule.
     """
     at = _Place("", lines)
-    _identity(at, spec)
+    _identity(at, spec, queue_required)
     _policies(at, spec)
     at.at("pod_sets").at_most(spec.pod_sets, POD_SETS_PER_JOB_MAX, "pod sets")
     if not spec.pod_sets:
@@ -132,11 +133,12 @@ def _name(at: _Place, name: str) -> None:
     check_name(name, path=at.path, line=at._line())
 
 
-def _identity(at: _Place, spec: JobSpec) -> None:
+def _identity(at: _Place, spec: JobSpec, queue_required: bool) -> None:
     _name(at.at("name"), spec.name)
-    if not spec.queue:
+    if spec.queue:
+        _name(at.at("queue"), spec.queue)
+    elif queue_required:
         at.at("queue").refuse("QUEUE_MISSING", "no queue is named; name one, in the file or beside it")
-    _name(at.at("queue"), spec.queue)
     if spec.priority_class:
         _name(at.at("priority_class"), spec.priority_class)
     labels = at.at("labels")

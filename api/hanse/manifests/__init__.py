@@ -1,0 +1,36 @@
+"""Job specs as people have them, to the model and back to the line they came from. Pure: text in, values out.
+
+A manifest passes four rooms, each of which knows nothing of the next:
+
+    tree        bounded YAML and JSON, every node with its line                          (hostile text stops here)
+    documents   the objects of a file, each with its kind and its own text
+    kinds       one reader per kind: which fields shape the job, which are kept, which are named as unmapped
+    drafts      several objects and claims become one job, contradictions stop here; `model.validate` decides last
+
+What a conversion leaves out is never left out in silence: `notes` states the rule. Where a value came from is kept,
+so that what is found out later (no such queue, no such level) is told in the user's own file and line.
+
+    convert(text)         -> Converted       jobs, and what was not mapped
+    read_resources(text)  -> (QueueSpec | Cohort | Flavor | PriorityClass, …)
+    to_json(converted)    -> the JSON of `hanse convert FILE -o json`
+"""
+
+from hanse.manifests.conversion import convert
+from hanse.manifests.converted import Converted, ImportedJob, Origin, Unmapped
+from hanse.manifests.json_form import ConvertedJson, to_json
+from hanse.manifests.resource_files import QueueSpec, ResourceSpec, read_resources
+from hanse.manifests.tree import MANIFEST_BYTES_MAX
+
+__all__ = [
+    "MANIFEST_BYTES_MAX",
+    "Converted",
+    "ConvertedJson",
+    "ImportedJob",
+    "Origin",
+    "QueueSpec",
+    "ResourceSpec",
+    "Unmapped",
+    "convert",
+    "read_resources",
+    "to_json",
+]

@@ -1,0 +1,80 @@
+"""From the text of a submission to its jobs: read the objects, read each by its kind, join the groups, check.
+
+All or nothing: the first thing that is wrong refuses the whole submission, with the line it stands in, so that
+nobody finds half of a file running. Where a file holds several objects, the message says which one is meant.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from hanse.manifests.converted import Converted, ImportedJob
+from hanse.manifests.documents import Document, naming, read_documents, telling_which
+from hanse.manifests.drafts import Draft, finish
+from hanse.manifests.groups import Group, join
+from hanse.manifests.kinds import kind_of
+from hanse.manifests.notes import Notes
+from hanse.manifests.registry import Submission
+from hanse.model.errors import InvalidArgument
+from hanse.model.names import quoted
+
+
+def convert(text: str | bytes, *, filename: str = "", default_queue: str = "") -> Converted:
+    """The jobs that a manifest asks for, whatever kinds it is written in.
+
+    Args:
+        text: YAML or JSON, one or several documents.
+        filename: named in the message of an error that has no line of its own.
+        default_queue: for jobs that name no queue; without one their queue is "" and is to be set before submitting.
+
+    Raises:
+        InvalidArgument: with reason, field path, line, and one line of message.
+    """
+    with naming(filename):
+        submission = Submission(read_documents(text), Notes(), default_queue)
+        pieces = list(_pieces(submission))
+        jobs = _finished(pieces, submission)
+        _refuse_twins(jobs)
+        return Converted(tuple(jobs), submission.notes.all())
+
+
+def _pieces(submission: Submission) -> Iterator[Draft | Group | ImportedJob]:
+    beside: list[Document] = []
+    for document in submission.documents:
+        with telling_which(document):
+            kind = kind_of(document)
+            if kind.beside:
+                beside.append(document)
+            elif document.index not in submission.used:
+                yield from kind.read(document, submission)
+    for document in beside:
+        if document.index not in submission.used:
+            what = document.field.get("kind") or document.field
+            what.refuse("NO_SUCH_JOB", f"no job in this submission uses this {document.kind}")
+
+
+def _finished(pieces: Sequence[Draft | Group | ImportedJob], submission: Submission) -> list[ImportedJob]:
+    notes = submission.notes
+    groups = [piece for piece in pieces if isinstance(piece, Group)]
+    drafts = iter(join([piece for piece in pieces if isinstance(piece, Draft)], groups, notes))
+    jobs = []
+    for piece in pieces:
+        if isinstance(piece, ImportedJob):
+            jobs.append(piece)
+        elif isinstance(piece, Draft):
+            draft = next(drafts)
+            with telling_which(draft.document):
+                jobs.append(finish(draft, notes, default_queue=submission.default_queue))
+    return jobs
+
+
+def _refuse_twins(jobs: Sequence[ImportedJob]) -> None:
+    seen: dict[tuple[str, str], ImportedJob] = {}
+    for job in jobs:
+        twin = seen.setdefault((job.namespace, job.spec.name), job)
+        if twin is not job:
+            here, there = job.where("name"), twin.where("name")
+            raise InvalidArgument(
+                f"the job in line {there.line} is named {quoted(job.spec.name)} too; give each a name of its own",
+                reason="DUPLICATE_NAME",
+                path=here.path,
+                line=here.line,
+            )

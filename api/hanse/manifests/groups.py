@@ -1,0 +1,107 @@
+"""Pod groups: objects beside a job that say how its pods belong together. They join the job and vanish.
+
+A group joins the job of its own name in the same submission, or the one whose pods name it. A group that no job
+answers to is refused: it would have had an effect where it comes from, and here it would have none. Namespaces must
+agree where both are written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from hanse.manifests.documents import Document
+from hanse.manifests.drafts import Draft, DraftSet, hold_together
+from hanse.manifests.fields import Field, Placed, suggestion
+from hanse.manifests.notes import Notes
+from hanse.manifests.topology import Wishes
+from hanse.model.names import quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What a pod group says about the job that it joins.
+
+    Attributes:
+        origin: the name in the document.
+        task_minima: least number of pods per task (pod set), by lower-case name.
+        default_queue: the queue that this kind means when it names none.
+    """
+
+    document: Document
+    name: str
+    namespace: str
+    origin: Field
+    minimum: Placed[int] | None = None
+    task_minima: tuple[tuple[str, Placed[int]], ...] = ()
+    queue: Field | None = None
+    priority: Field | None = None
+    wishes: Wishes = Wishes()
+    default_queue: str = ""
+
+
+def join(drafts: Sequence[Draft], groups: Sequence[Group], notes: Notes) -> list[Draft]:
+    """Every draft with the group that belongs to it.
+
+    Raises:
+        InvalidArgument: NO_SUCH_JOB (a group without a job), DUPLICATE (two groups of one job), CONTRADICTION.
+    """
+    joined = list(drafts)
+    taken: dict[int, Group] = {}
+    for group in groups:
+        index = _partner(drafts, group)
+        if index in taken:
+            line = taken[index].origin.line
+            group.origin.refuse("DUPLICATE", f"the pod group in line {line} already belongs to this job")
+        taken[index] = group
+        joined[index] = _joined(drafts[index], group, notes)
+    return joined
+
+
+def _partner(drafts: Sequence[Draft], group: Group) -> int:
+    found = [index for index, draft in enumerate(drafts) if _belongs(draft, group)]
+    if not found:
+        near = suggestion(group.name, [draft.name for draft in drafts])
+        group.origin.refuse("NO_SUCH_JOB", f"no job in this submission is named {quoted(group.name)}{near}")
+    if len(found) > 1:
+        lines = " and ".join(str(drafts[index].origin.line) for index in found[:2])
+        group.origin.refuse("AMBIGUOUS", f"the jobs in lines {lines} both answer to this pod group")
+    return found[0]
+
+
+def _belongs(draft: Draft, group: Group) -> bool:
+    if draft.namespace and group.namespace and draft.namespace != group.namespace:
+        return False
+    return group.name == draft.name or group.name in draft.groups
+
+
+def _joined(draft: Draft, group: Group, notes: Notes) -> Draft:
+    merged = replace(
+        draft,
+        sets=_with_minima(draft, group),
+        queue=draft.queue.with_strong(group.queue),
+        priority=draft.priority.with_strong(group.priority),
+        minimum=(*draft.minimum, *((group.minimum,) if group.minimum else ())),
+        namespace=draft.namespace or group.namespace,
+        default_queue=draft.default_queue or group.default_queue,
+        documents=(*draft.documents, group.document),
+    )
+    return hold_together(merged, group.wishes, notes)
+
+
+def _with_minima(draft: Draft, group: Group) -> tuple[DraftSet, ...]:
+    minima = dict(group.task_minima)
+    known = {pod_set.name for pod_set in draft.sets}
+    for name, least in group.task_minima:
+        if name not in known:
+            least.field.refuse("UNKNOWN_TASK", f"the job has no task of this name{suggestion(name, known)}")
+    return tuple(_with_minimum(pod_set, minima.get(pod_set.name)) for pod_set in draft.sets)
+
+
+def _with_minimum(pod_set: DraftSet, least: Placed[int] | None) -> DraftSet:
+    if least is None:
+        return pod_set
+    if least.value > pod_set.count.value:
+        least.field.refuse(
+            "MIN_OVER_COUNT",
+            f"a minimum of {least.value} pods; {quoted(pod_set.name)} has only {pod_set.count.value}",
+        )
+    return replace(pod_set, minimum=least)

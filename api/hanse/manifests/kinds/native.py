@@ -1,0 +1,324 @@
+"""The native job (`hanse/v1 Job`): the model as a person writes it, flat, with Kubernetes' quantities.
+
+Nothing here is ever unmapped: the format is ours, so a field that does nothing yet is refused by name, and a field
+that does not exist is refused with the nearest one that does. `docs/reference/native-spec.md` lists the fields.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from hanse.manifests.converted import ImportedJob, Origin
+from hanse.manifests.documents import Document
+from hanse.manifests.drafts import check_spec
+from hanse.manifests.fields import Field
+from hanse.manifests.node_choice import EFFECTS, expression, label_requirements
+from hanse.manifests.registry import Kind, Submission
+from hanse.manifests.tree import Row, Scalar, Table
+from hanse.model.ids import FlavorName, QueueName
+from hanse.model.job import (
+    EnvVar,
+    JobSpec,
+    OnInfrastructure,
+    OnPoolLost,
+    PodSet,
+    PodTemplate,
+    RestartPolicy,
+    Slice,
+    Topology,
+    Volume,
+    VolumeKind,
+)
+from hanse.model.names import is_qualified, quoted
+from hanse.model.resources import Resources
+from hanse.model.selectors import Effect, Requirement, Selector, Toleration
+
+GROUP: Final = "hanse"
+VERSIONS: Final = ("v1",)
+_HEAD: Final = ("apiVersion", "kind")
+_JOB: Final = (
+    *_HEAD,
+    "name",
+    "queue",
+    "priority_class",
+    "labels",
+    "pod_sets",
+    "duration",
+    "restart",
+    "max_pools",
+    "start_skew_max",
+    "on_pool_lost",
+)
+_LATER: Final = (
+    "array",
+    "begin",
+    "begin_time",
+    "borrowing",
+    "dependencies",
+    "depends_on",
+    "elastic",
+    "preemption",
+    "preemptible",
+    "reservation",
+    "service",
+)
+_POD_SET: Final = (
+    "name",
+    "count",
+    "min_count",
+    "image",
+    "command",
+    "args",
+    "env",
+    "volumes",
+    "resources",
+    "flavors",
+    "selector",
+    "tolerations",
+    "required",
+    "preferred",
+    "slices",
+)
+_POD_SET_LATER: Final = ("max_count", "elastic", "affinity", "claims", "rank_label")
+_DEFAULT_SET_NAME: Final = "main"
+
+_ON_INFRASTRUCTURE: Final = {"requeue": OnInfrastructure.REQUEUE, "fail": OnInfrastructure.FAIL}
+_ON_POOL_LOST: Final = {"keep": OnPoolLost.KEEP, "move": OnPoolLost.MOVE}
+_VOLUME_KINDS: Final = {kind.name.lower(): kind for kind in VolumeKind if kind is not VolumeKind.UNSPECIFIED}
+
+_DURATION: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,10})s)?")
+_UNIT_S: Final = (86_400, 3_600, 60, 1)
+
+
+def _read(document: Document, submission: Submission) -> Sequence[ImportedJob]:
+    field = document.field
+    if field.get("spec") or field.get("metadata"):
+        (field.get("spec") or field.need("metadata")).refuse(
+            "UNKNOWN_FIELD", "hanse/v1 is flat: write name, queue and pod_sets beside kind"
+        )
+    field.only(_JOB, reserved=_LATER)
+    spec = _spec(field, submission.default_queue)
+    origins = {path: Origin(place.path, place.line) for path, place in _places(field).items()}
+    check_spec(spec, origins)
+    total = sum(pod_set.min_count for pod_set in spec.pod_sets)
+    return [ImportedJob(spec, document.kind, "", total, origins)]
+
+
+def _spec(field: Field, default_queue: str) -> JobSpec:
+    listed = field.need("pod_sets", "no pod_sets; say what the job's pods are")
+    items = list(listed.items())
+    queue, priority, labels = field.get("queue"), field.get("priority_class"), field.get("labels")
+    duration, skew = field.get("duration"), field.get("start_skew_max")
+    max_pools, on_pool_lost = field.get("max_pools"), field.get("on_pool_lost")
+    return JobSpec(
+        name=field.need("name", "no name; every job needs one").word(),
+        queue=QueueName(queue.text() if queue else default_queue),
+        pod_sets=tuple(_pod_set(item, alone=len(items) == 1) for item in items),
+        priority_class=priority.text() if priority else "",
+        labels=labels.texts() if labels else {},
+        duration_s=duration_s(duration) if duration else 0,
+        restart=_restart(field.get("restart")),
+        max_pools=max_pools.integer() if max_pools else 1,
+        start_skew_max_s=duration_s(skew) if skew else 60,
+        on_pool_lost=_ON_POOL_LOST[on_pool_lost.one_of(*_ON_POOL_LOST)] if on_pool_lost else OnPoolLost.KEEP,
+    )
+
+
+def duration_s(field: Field) -> int:
+    """Seconds: a whole number of them, or a text such as `90s`, `12h` or `1d6h30m`.
+
+    Raises:
+        InvalidArgument: reason DURATION.
+    """
+    if not isinstance(field.node, Scalar) or not isinstance(field.node.value, str):
+        return field.integer()
+    text = field.text().strip()
+    match = _DURATION.fullmatch(text)
+    if not text or match is None:
+        field.refuse("DURATION", f"{quoted(text)} is not a duration; write seconds, or 90s, 12h, 1d6h30m")
+    return sum(int(part or 0) * unit for part, unit in zip(match.groups(), _UNIT_S, strict=True))
+
+
+def _restart(field: Field | None) -> RestartPolicy:
+    if field is None:
+        return RestartPolicy()
+    field.only(("max_retries", "on_infrastructure"))
+    retries, lost = field.get("max_retries"), field.get("on_infrastructure")
+    return RestartPolicy(
+        max_retries=retries.at_least(0, "retries") if retries else 0,
+        on_infrastructure=(
+            _ON_INFRASTRUCTURE[lost.one_of(*_ON_INFRASTRUCTURE)] if lost else OnInfrastructure.REQUEUE
+        ),
+    )
+
+
+def _pod_set(field: Field, *, alone: bool) -> PodSet:
+    field.only(_POD_SET, reserved=_POD_SET_LATER)
+    name, count, least = field.get("name"), field.get("count"), field.get("min_count")
+    resources, flavors = field.get("resources"), field.get("flavors")
+    if name is None and not alone:
+        field.need("name", "no name; with several pod sets each needs one")
+    pods = _count(count) if count else 1
+    return PodSet(
+        name=name.word() if name else _DEFAULT_SET_NAME,
+        count=pods,
+        min_count=least.integer() if least else pods,
+        resources=resource_amounts(resources) if resources else Resources(),
+        flavors=tuple(FlavorName(item.word()) for item in flavors.items()) if flavors else (),
+        selector=_selector(field.get("selector")),
+        tolerations=_tolerations(field.get("tolerations")),
+        topology=_topology(field),
+        template=_template(field),
+    )
+
+
+def _count(field: Field) -> int:
+    if field.integer() < 1:
+        field.refuse("COUNT_OUT_OF_RANGE", f"{field.integer()} pods; a gang needs at least 1")
+    return field.integer()
+
+
+def resource_amounts(field: Field) -> Resources:
+    """A mapping of resource names to Kubernetes quantities, in canonical units.
+
+    Raises:
+        InvalidArgument: reason QUANTITY or RESOURCE_INVALID.
+    """
+    amounts = {}
+    for name, value in field.entries():
+        if not is_qualified(name):
+            value.refuse("RESOURCE_INVALID", f"{quoted(name)} is not a resource name such as nvidia.com/gpu")
+        amounts[name] = value.amount(name)
+    return Resources(amounts)
+
+
+def _selector(field: Field | None) -> Selector:
+    """A mapping, a list of conditions, or a list of such (any of which is enough)."""
+    if field is None:
+        return Selector()
+    if not isinstance(field.node, Row) or not field.node.items:
+        return Selector().and_(requirements(field))
+    alternatives = list(field.items())
+    if all(isinstance(item.node, Row) for item in alternatives):
+        return Selector(tuple(requirements(item) for item in alternatives))
+    return Selector().and_(requirements(field))
+
+
+def requirements(field: Field) -> tuple[Requirement, ...]:
+    """Conditions on node labels, all of which must hold: `{key: value}` or `[{key, operator, values}]`."""
+    if isinstance(field.node, Table):
+        return label_requirements(field)
+    return tuple(expression(item) for item in field.items())
+
+
+def _tolerations(field: Field | None) -> tuple[Toleration, ...]:
+    return tuple(_toleration(item) for item in field.items()) if field else ()
+
+
+def _toleration(field: Field) -> Toleration:
+    field.only(("key", "operator", "value", "effect"))
+    key, operator = field.get("key"), field.get("operator")
+    value, effect = field.get("value"), field.get("effect")
+    return Toleration(
+        key=key.text() if key else "",
+        exists=operator is not None and operator.one_of("Equal", "Exists") == "Exists",
+        value=value.text() if value else "",
+        effect=EFFECTS[effect.one_of(*EFFECTS)] if effect else Effect.UNSPECIFIED,
+    )
+
+
+def _topology(field: Field) -> Topology:
+    required, preferred, slices = field.get("required"), field.get("preferred"), field.get("slices")
+    return Topology(
+        required=required.word() if required else "",
+        preferred=preferred.word() if preferred else "",
+        slices=tuple(_slice(item) for item in slices.items()) if slices else (),
+    )
+
+
+def _slice(field: Field) -> Slice:
+    field.only(("size", "level", "exclusive"))
+    exclusive = field.get("exclusive")
+    return Slice(
+        size=field.need("size", "a slice needs a size: the pods of each group").integer(),
+        level=field.need("level", "a slice needs a level: the domain that holds each group").word(),
+        exclusive=exclusive.boolean() if exclusive else False,
+    )
+
+
+def _template(field: Field) -> PodTemplate:
+    image, env, volumes = field.get("image"), field.get("env"), field.get("volumes")
+    return PodTemplate(
+        image=image.text() if image else "",
+        command=_words(field.get("command")),
+        args=_words(field.get("args")),
+        env=_env(env) if env else (),
+        volumes=tuple(_volume(item) for item in volumes.items()) if volumes else (),
+    )
+
+
+def _words(field: Field | None) -> tuple[str, ...]:
+    if field is None:
+        return ()
+    if not isinstance(field.node, Row):
+        field.refuse("TYPE", 'a list of words is wanted, such as ["python", "train.py"]')
+    return tuple(_loose_text(item) for item in field.items())
+
+
+def _env(field: Field) -> tuple[EnvVar, ...]:
+    if isinstance(field.node, Table):
+        return tuple(EnvVar(name, _loose_text(value)) for name, value in field.entries())
+    found = []
+    for item in field.items():
+        item.only(("name", "value"), reserved=("valueFrom",))
+        value = item.get("value")
+        found.append(EnvVar(item.need("name").word(), _loose_text(value) if value else ""))
+    return tuple(found)
+
+
+def _loose_text(field: Field) -> str:
+    """A text, or a number as it was written: `WORKERS: 8` has only one meaning."""
+    if isinstance(field.node, Scalar) and isinstance(field.node.value, int | float):
+        if isinstance(field.node.value, bool):
+            return field.text()
+        return field.node.text
+    return field.text()
+
+
+def _volume(field: Field) -> Volume:
+    field.only(("name", "kind", "source", "mount_path", "read_only"))
+    source, mount, read_only = field.get("source"), field.get("mount_path"), field.get("read_only")
+    return Volume(
+        name=field.need("name").word(),
+        kind=_VOLUME_KINDS[field.need("kind").one_of(*_VOLUME_KINDS)],
+        source=source.text() if source else "",
+        mount_path=mount.text() if mount else "",
+        read_only=read_only.boolean() if read_only else False,
+    )
+
+
+def _places(field: Field) -> Mapping[str, Field]:
+    """Model field path → where it is written. The native paths are the model's own, down to two levels of lists."""
+    places = {"": field.get("kind") or field}
+    for name, child in field.entries():
+        places[{"duration": "duration_s", "start_skew_max": "start_skew_max_s"}.get(name, name)] = child
+    restart, pod_sets = field.get("restart"), field.get("pod_sets")
+    for name, child in restart.entries() if restart else ():
+        places[f"restart.{name}"] = child
+    for item in pod_sets.items() if pod_sets else ():
+        places |= _below(item, 3)
+    return places
+
+
+def _below(field: Field, depth: int) -> dict[str, Field]:
+    places = {field.path: field}
+    if depth and isinstance(field.node, Table):
+        for _, child in field.entries():
+            places |= _below(child, depth - 1)
+    elif depth and isinstance(field.node, Row):
+        for child in field.items():
+            places |= _below(child, depth - 1)
+    return places
+
+
+KIND: Final = Kind(GROUP, "Job", VERSIONS, _read)

@@ -1,0 +1,131 @@
+"""What one pod asks of a node, counted as Kubernetes counts it.
+
+Per resource: the larger of (all containers + all sidecars) and (each init container + the sidecars declared before
+it), where a sidecar is an init container with `restartPolicy: Always`. A container's limits are the default of its
+requests. Resources of the pod as a whole replace that sum for cpu, memory and hugepages. `overhead` comes on top.
+The rules are those of `k8s.io/component-helpers/resource.PodRequests` and of the API server's defaults.
+"""
+
+from typing import Final
+
+from hanse.manifests.fields import Field
+from hanse.manifests.notes import Notes
+from hanse.model.names import is_qualified, quoted
+from hanse.model.resources import CPU, EMPTY, MEMORY, Resources
+
+_MILLI: Final = 1000
+_NATIVE_PREFIX: Final = "kubernetes.io/"
+_HUGEPAGES_PREFIX: Final = "hugepages-"
+_CLAIMS_WHY: Final = "devices are counted by resource name; ResourceClaims are not allocated yet"
+
+
+def pod_resources(spec: Field, notes: Notes) -> Resources:
+    """The request of a pod with this spec; `spec.containers` need not be there.
+
+    Raises:
+        InvalidArgument: QUANTITY, RESOURCE_INVALID, or CONTRADICTION (a request over its limit).
+    """
+    whole = _containers(spec, notes)
+    level = spec.get("resources")
+    if level:
+        whole = _pod_level(level, whole, notes)
+    overhead = spec.get("overhead")
+    return whole.plus(_amounts(overhead)) if overhead else whole
+
+
+def _containers(spec: Field, notes: Notes) -> Resources:
+    running = EMPTY
+    for container in _each(spec, "containers"):
+        running = running.plus(_requests(container, notes))
+    sidecars = starting = EMPTY
+    for container in _each(spec, "initContainers"):
+        request = _requests(container, notes)
+        if _is_sidecar(container):
+            sidecars = sidecars.plus(request)
+            starting = starting.joined(sidecars)
+        else:
+            starting = starting.joined(sidecars.plus(request))
+    return running.plus(sidecars).joined(starting)
+
+
+def _each(spec: Field, name: str) -> list[Field]:
+    containers = spec.get(name)
+    return list(containers.items()) if containers else []
+
+
+def _is_sidecar(container: Field) -> bool:
+    policy = container.get("restartPolicy")
+    return policy is not None and policy.text() == "Always"
+
+
+def _requests(container: Field, notes: Notes) -> Resources:
+    resources = container.get("resources")
+    if resources is None:
+        return EMPTY
+    claims = resources.get("claims")
+    if claims:
+        notes.unmapped(claims, _CLAIMS_WHY)
+    requests, limits = resources.get("requests"), resources.get("limits")
+    limited = _amounts(limits) if limits else EMPTY
+    requested = _amounts(requests) if requests else EMPTY
+    if requests and limits:
+        _check_limits(requests, requested, limits, limited)
+    named = {name for name, _ in requests.entries()} if requests else set()
+    return requested.plus(Resources({n: v for n, v in limited.items() if n not in named}))
+
+
+def _pod_level(resources: Field, containers: Resources, notes: Notes) -> Resources:
+    """Requests of the pod as a whole, where given; else what its containers request; else its limits."""
+    claims = resources.get("claims")
+    if claims:
+        notes.unmapped(claims, _CLAIMS_WHY)
+    requests, limits = resources.get("requests"), resources.get("limits")
+    for given in (requests, limits):
+        for name, field in given.entries() if given else ():
+            if not _is_pod_level(name):
+                field.refuse(
+                    "RESOURCE_INVALID",
+                    f"{quoted(name)} cannot be given for the pod as a whole; give it to a container",
+                )
+    limited = _amounts(limits) if limits else EMPTY
+    requested = _amounts(requests) if requests else EMPTY
+    if requests and limits:
+        _check_limits(requests, requested, limits, limited)
+    named = {name for name, _ in requests.entries()} if requests else set()
+    result = dict(containers)
+    result.update({n: v for n, v in limited.items() if n not in named and n not in containers})
+    result.update({name: requested[name] for name in named})
+    return Resources(result)
+
+
+def _is_pod_level(name: str) -> bool:
+    return name in (CPU, MEMORY) or name.startswith(_HUGEPAGES_PREFIX)
+
+
+def _amounts(resources: Field) -> Resources:
+    return Resources({name: _amount(name, field) for name, field in resources.entries()})
+
+
+def _amount(name: str, field: Field) -> int:
+    if not is_qualified(name):
+        field.refuse("RESOURCE_INVALID", f"{quoted(name)} is not a resource name such as cpu or nvidia.com/gpu")
+    amount = field.amount(name)
+    if _is_extended(name) and field.amount(CPU) != amount * _MILLI:
+        field.refuse("QUANTITY", f"{field.shown} is not a whole number; {name} cannot be split")
+    return amount
+
+
+def _is_extended(name: str) -> bool:
+    return "/" in name and _NATIVE_PREFIX not in name
+
+
+def _check_limits(requests: Field, requested: Resources, limits: Field, limited: Resources) -> None:
+    for name, field in requests.entries():
+        limit = limits.get(name)
+        if limit is None:
+            continue
+        where = f"its limit {limit.shown} in line {limit.line}"
+        if requested[name] > limited[name]:
+            field.refuse("CONTRADICTION", f"{field.shown} is more than {where}")
+        if _is_extended(name) and requested[name] != limited[name]:
+            field.refuse("CONTRADICTION", f"{field.shown} differs from {where}; {name} is not overcommitted")

@@ -1,0 +1,357 @@
+"""YAML and JSON text to a tree whose every node knows its line, inside limits that hold for hostile text too.
+
+The tree is composed from libyaml's events, not through a loader: nothing is constructed from tags, no object is ever
+created from what a document asks for, and reading stops at the first event that breaks a limit. What the limits bound
+is work, not only size: an alias costs as many nodes as it stands for, so a YAML bomb is refused while it is still
+small, and depth counts through aliases. Size is checked before anything is parsed, so a 100 MB file costs nothing.
+
+A mapping keeps one value per key: a repeated key is refused, because the two readers that a manifest meets (ours and
+a cluster's) must not pick different ones. Keys are texts; a number is taken as its digits, as kubectl does, and a
+word that reads as a boolean is refused. `<<` merges as in YAML 1.1. JSON is read as the YAML that it nearly is.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import yaml
+
+from hanse.manifests.scalars import ScalarValue, describe, resolve
+from hanse.model.errors import InvalidArgument
+from hanse.model.names import quoted
+
+MANIFEST_BYTES_MAX: Final = 1 << 20
+MANIFEST_DEPTH_LEVELS_MAX: Final = 64
+MANIFEST_NODES_MAX: Final = 250_000  # counted with every alias written out
+MANIFEST_ALIAS_NODES_MAX: Final = 20_000  # of those, added by aliases
+MANIFEST_DOCUMENTS_MAX: Final = 10_000
+
+_TAG: Final = "tag:yaml.org,2002:"
+_SCALAR_TAGS: Final = frozenset(("str", "int", "float", "bool", "null"))
+_MERGE: Final = "<<"
+
+Event = Any  # types-PyYAML leaves the fields of events, and the marks on them, undescribed
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A leaf. `text` is what was written, without quotes; `value` what it means."""
+
+    value: ScalarValue
+    text: str
+    line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value of a mapping, with the line of its key."""
+
+    line: int
+    node: "Node"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A mapping. Order is the document's."""
+
+    entries: dict[str, Entry]
+    line: int
+    span: tuple[int, int, int]  # first character, one past the last, column of the first
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A sequence."""
+
+    items: tuple["Node", ...]
+    line: int
+
+
+Node = Scalar | Table | Row
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One document of a manifest.
+
+    Attributes:
+        text: the document as written.
+        source: all of the manifest, which `Table.span` points into.
+        aliased: whether the document uses aliases, so that a piece of it may not stand alone.
+    """
+
+    root: Node
+    line: int
+    text: str
+    source: str
+    aliased: bool
+
+
+def parse(text: str | bytes) -> tuple[Tree, ...]:
+    """All documents that are not empty, in order.
+
+    Raises:
+        InvalidArgument: reason YAML (with the line), or TOO_LARGE, TOO_DEEP, TOO_MANY_NODES, YAML_BOMB.
+    """
+    source = _surrogates_joined(_decoded(text))
+    loader = yaml.CSafeLoader(source)
+    try:
+        return tuple(_Composer(loader, source).documents())
+    except yaml.YAMLError as error:
+        raise _refusal(error, source) from None
+    finally:
+        loader.dispose()
+
+
+def _decoded(text: str | bytes) -> str:
+    size = _utf8_bytes(text) if isinstance(text, str) else len(text)
+    if size > MANIFEST_BYTES_MAX:
+        raise InvalidArgument(
+            f"{size:,} bytes; a manifest has at most {MANIFEST_BYTES_MAX:,} bytes; split it",
+            reason="TOO_LARGE",
+        )
+    if isinstance(text, bytes):
+        try:
+            text = text.decode()
+        except UnicodeDecodeError as error:
+            line = error.object.count(b"\n", 0, error.start) + 1
+            raise InvalidArgument("not UTF-8 text", reason="YAML", line=line) from None
+    return text.removeprefix("\ufeff")
+
+
+def _utf8_bytes(text: str) -> int:
+    if len(text) > MANIFEST_BYTES_MAX:  # every character takes at least one byte
+        return len(text)
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        line = text.count("\n", 0, error.start) + 1
+        raise InvalidArgument("not valid Unicode text", reason="YAML", line=line) from None
+
+
+_JSON_ESCAPES: Final = re.compile(r"\\(?:u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|[^\n])")
+
+
+def _surrogates_joined(text: str) -> str:
+    r"""JSON writes an emoji as a pair of \u escapes, which YAML lacks; as \U it is the same character."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    return _JSON_ESCAPES.sub(_joined, text)
+
+
+def _joined(match: re.Match[str]) -> str:
+    high, low = match.groups()
+    if high is None:
+        return match.group()
+    return f"\\U{0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00):08x}"
+
+
+def _refusal(error: yaml.YAMLError, source: str) -> InvalidArgument:
+    if isinstance(error, yaml.MarkedYAMLError):
+        mark = error.problem_mark or error.context_mark
+        line = mark.line + 1 if mark else 0
+        if "maximum nesting depth" in (error.problem or ""):
+            _too_deep(line)
+        what = " ".join(part for part in (error.problem, error.context) if part)
+        return InvalidArgument(f"not YAML: {what}", reason="YAML", line=line)
+    position = getattr(error, "position", 0)
+    line = source.encode().count(b"\n", 0, position) + 1
+    return InvalidArgument(f"not YAML: {getattr(error, 'reason', error)}", reason="YAML", line=line)
+
+
+@dataclass(slots=True)
+class _Anchored:
+    node: Node
+    nodes: int
+    height: int
+
+
+class _Composer:
+    """Events to nodes, with the counts that the limits need. One per manifest."""
+
+    def __init__(self, loader: yaml.CSafeLoader, source: str) -> None:
+        self._loader = loader
+        self._source = source
+        self._nodes = 0
+        self._alias_nodes = 0
+        self._anchors: dict[str, _Anchored | None] = {}
+
+    def documents(self) -> Iterator[Tree]:
+        self._next()
+        for _ in range(MANIFEST_DOCUMENTS_MAX):
+            event = self._next()
+            if isinstance(event, yaml.StreamEndEvent):
+                return
+            tree = self._document(event)
+            if not (isinstance(tree.root, Scalar) and tree.root.value is None):
+                yield tree
+        if not isinstance(self._next(), yaml.StreamEndEvent):
+            raise InvalidArgument(
+                f"more than {MANIFEST_DOCUMENTS_MAX:,} documents; split the file", reason="TOO_MANY"
+            )
+
+    def _document(self, start: Event) -> Tree:
+        self._anchors = {}
+        before = self._alias_nodes
+        first = self._next()
+        root, _ = self._node(first, 1)
+        end = self._next()
+        text = self._source[start.end_mark.index if start.explicit else 0 : end.start_mark.index]
+        return Tree(root, first.start_mark.line + 1, text, self._source, self._alias_nodes > before)
+
+    def _next(self) -> Event:
+        return self._loader.get_event()
+
+    def _node(self, event: Event, depth: int) -> tuple[Node, int]:
+        """The node that begins with `event`, and its height."""
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(str(event.anchor), line, depth)
+        if depth > MANIFEST_DEPTH_LEVELS_MAX:
+            _too_deep(line)
+        self._count(1, line)
+        if event.anchor is None:
+            return self._fresh(event, depth)
+        before = self._nodes - 1
+        self._anchors[event.anchor] = None
+        node, height = self._fresh(event, depth)
+        self._anchors[event.anchor] = _Anchored(node, self._nodes - before, height)
+        return node, height
+
+    def _fresh(self, event: Event, depth: int) -> tuple[Node, int]:
+        if isinstance(event, yaml.ScalarEvent):
+            return _scalar(event), 1
+        if isinstance(event, yaml.MappingStartEvent):
+            _check_tag(event, "map")
+            return self._table(event, depth)
+        _check_tag(event, "seq")
+        return self._row(event, depth)
+
+    def _row(self, start: Event, depth: int) -> tuple[Node, int]:
+        items: list[Node] = []
+        height = 0
+        event: Event
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            node, under = self._node(event, depth + 1)
+            items.append(node)
+            height = max(height, under)
+        return Row(tuple(items), start.start_mark.line + 1), height + 1
+
+    def _table(self, start: Event, depth: int) -> tuple[Node, int]:
+        entries: dict[str, Entry] = {}
+        merged: list[Table] = []
+        height = 0
+        event: Event
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            line = event.start_mark.line + 1
+            key, is_merge = self._key(event, depth)
+            node, under = self._node(self._next(), depth + 1)
+            height = max(height, under)
+            if is_merge:
+                merged.extend(_merge_sources(node, line))
+                continue
+            if key in entries:
+                _broken(f"the key {quoted(key)} is given twice, first in line {entries[key].line}", line)
+            entries[key] = Entry(line, node)
+        for table in merged:
+            self._count(len(table.entries), table.line)
+            for key, entry in table.entries.items():
+                entries.setdefault(key, entry)
+        end: Event = event
+        span = (start.start_mark.index, end.end_mark.index, start.start_mark.column)
+        return Table(entries, start.start_mark.line + 1, span), height + 1
+
+    def _key(self, event: Event, depth: int) -> tuple[str, bool]:
+        line = event.start_mark.line + 1
+        node, _ = self._node(event, depth + 1)
+        if not isinstance(node, Scalar):
+            _broken("a key is a mapping or a list; keys are texts", line)
+        plain = isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.style in (None, "")
+        if plain and node.text == _MERGE:
+            return _MERGE, True
+        value = node.value
+        if isinstance(value, bool | float) or value is None:
+            _broken(f"the key {quoted(node.text)} is {describe(value)}; quote it", line)
+        return str(value), False
+
+    def _alias(self, name: str, line: int, depth: int) -> tuple[Node, int]:
+        target = self._anchors.get(name)
+        if target is None:
+            inside = "stands for something that contains it" if name in self._anchors else "is not defined"
+            _broken(f"the alias *{name} {inside}", line)
+        self._count(target.nodes, line)
+        self._alias_nodes += target.nodes
+        if self._alias_nodes > MANIFEST_ALIAS_NODES_MAX:
+            raise InvalidArgument(
+                f"aliases stand for more than {MANIFEST_ALIAS_NODES_MAX:,} values; write them out",
+                reason="YAML_BOMB",
+                line=line,
+            )
+        if depth + target.height - 1 > MANIFEST_DEPTH_LEVELS_MAX:
+            _too_deep(line)
+        return target.node, target.height
+
+    def _count(self, nodes: int, line: int) -> None:
+        self._nodes += nodes
+        if self._nodes > MANIFEST_NODES_MAX:
+            raise InvalidArgument(
+                f"more than {MANIFEST_NODES_MAX:,} values; split the file", reason="TOO_MANY_NODES", line=line
+            )
+
+
+def _merge_sources(node: Node, line: int) -> tuple[Table, ...]:
+    tables = node.items if isinstance(node, Row) else (node,)
+    found = tuple(table for table in tables if isinstance(table, Table))
+    if len(found) != len(tables):
+        _broken("<< takes a mapping or a list of mappings", line)
+    return found
+
+
+def _scalar(event: Event) -> Scalar:
+    text: str = event.value
+    line = event.start_mark.line + 1
+    if event.tag is None:
+        return Scalar(resolve(text) if event.implicit[0] else text, text, line)
+    if event.tag == "!":
+        return Scalar(text, text, line)
+    name = event.tag.removeprefix(_TAG)
+    if name == event.tag or name not in _SCALAR_TAGS:
+        _broken(f"the tag {quoted(event.tag)} is not read; remove it", line)
+    if name == "str":
+        return Scalar(text, text, line)
+    value = resolve(text)
+    if not _has_tag(value, name):
+        _broken(f"{quoted(text)} is not what its tag !!{name} says", line)
+    return Scalar(value, text, line)
+
+
+def _has_tag(value: ScalarValue, name: str) -> bool:
+    match value:
+        case None:
+            return name == "null"
+        case bool():
+            return name == "bool"
+        case int():
+            return name in ("int", "float")
+        case float():
+            return name == "float"
+        case str():
+            return False
+
+
+def _check_tag(event: Event, name: str) -> None:
+    if event.tag is not None and event.tag not in ("!", _TAG + name):
+        _broken(f"the tag {quoted(event.tag)} is not read; remove it", event.start_mark.line + 1)
+
+
+def _broken(what: str, line: int) -> NoReturn:
+    raise InvalidArgument(what, reason="YAML", line=line)
+
+
+def _too_deep(line: int) -> NoReturn:
+    raise InvalidArgument(
+        f"nested deeper than {MANIFEST_DEPTH_LEVELS_MAX} levels; a manifest never needs that",
+        reason="TOO_DEEP",
+        line=line,
+    )
