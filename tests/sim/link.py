@@ -138,10 +138,15 @@ class Connection(Generic[Out, In]):
         for close in (self._there.close_out, self._there.close_in, self._back.close_out, self._back.close_in):
             self._later(close)
 
-    def stall_one_way(self) -> None:
-        """One direction goes silent for a while; which one is drawn."""
-        pipe = self._weather.rng.choice((self._there, self._back))
-        pipe.stall(self._weather.rng.uniform(0.5, STALL_MAX_S))
+    def stall_one_way(self) -> str:
+        """One direction goes silent for a while; which one is drawn, and told."""
+        there = self._weather.rng.random() < 0.5
+        span_s = self._weather.rng.uniform(0.5, STALL_MAX_S)
+        if there:
+            self._there.stall(span_s)
+        else:
+            self._back.stall(span_s)
+        return f"{'upward' if there else 'downward'} for {span_s:.1f}s"
 
     def calm(self) -> None:
         self._there.stall(0.0)

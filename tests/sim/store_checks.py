@@ -28,6 +28,7 @@ class StoreChecks:
         self._accuse = court.accuse
         self._attempts: dict[JobId, Attempt] = {}
         self._acknowledged: dict[JobId, None] = {}
+        self._cancelled: dict[JobId, None] = {}
 
     # ---- by every revision
 
@@ -56,6 +57,8 @@ class StoreChecks:
             return
         if old.state.terminal and (old.state, old.attempt) != (new.state, new.attempt):
             self._accuse("S8", f"{job} was {old.state.name} and is {new.state.name}", job)
+        if job in self._cancelled and new.state is State.PENDING:
+            self._accuse("S8", f"{job} was acknowledged as cancelled and waits to run again", job)
         if new.attempt < old.attempt:
             self._accuse("S3", f"attempt of {job} went back from {old.attempt} to {new.attempt}", job)
         if not _may_follow(old, new):
@@ -192,6 +195,13 @@ class StoreChecks:
         if keys.state(job) not in self._view.items or keys.spec(job) not in self._view.items:
             self._accuse("S8", f"{job} was acknowledged and is not in the store", job)
         self._acknowledged[job] = None
+
+    def cancelled(self, job: JobId) -> None:
+        """A user was told that this job is cancelled: it ends, and is not bound again."""
+        state = self._view.states.get(job)
+        if state is None or not (state.state.terminal or state.state is State.STOPPING):
+            self._accuse("S8", f"{job} was acknowledged as cancelled and is {state and state.state.name}", job)
+        self._cancelled[job] = None
 
     def check_acknowledged(self) -> None:
         """Every acknowledged job is there, with its spec."""

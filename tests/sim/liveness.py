@@ -1,0 +1,188 @@
+"""What must come true once faults have stopped: the federation settles, and says why what waits does wait.
+
+* L1  a job that would fit somewhere is bound; one that waits carries a reason, and the reason is true now;
+* L2  in every cluster exactly what is bound exists, and every started gang has all of its pods (S2 at rest);
+* L4  no job is on its way anywhere: nothing is STOPPING, no binding of a job that has ended is left;
+* S9  each agent's figures are those of its cluster: capacity = free + held + bound + releasing + unusable.
+
+Whether a job would fit is worked out here on nodes, by the most obvious greedy. It errs on one side only: what it
+places, fits.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hanse.model.ids import FlavorName, JobId
+from hanse.model.job import JobSpec, PodSet
+from hanse.model.lifecycle import State
+from hanse.model.reasons import Reason
+from hanse.simcluster.engine import Engine
+from hanse.simcluster.inputs import GangId
+from hanse.store import keys
+from hanse.store.schema import Desired
+from tests.sim.cluster_checks import held_amounts
+from tests.sim.fleet import FLAVORS, GPU_LABEL, MODELS
+from tests.sim.view import StoreView
+
+MOVING = frozenset({State.BOUND, State.PLACED, State.STARTING, State.RUNNING, State.STOPPING})
+PASSING = frozenset({Reason.UNSPECIFIED, Reason.WAITING, Reason.CONFLICT, Reason.BACKOFF, Reason.REFUSED})
+"""Reasons that say "soon": none of them may last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """Why the federation has not settled; becomes a violation if it lasts."""
+
+    invariant: str
+    text: str
+    about: tuple[str, ...]
+
+
+def unsettled(view: StoreView, engines: Iterable[Engine], specs: dict[JobId, JobSpec]) -> Unsettled | None:
+    """The first thing that is still on its way, None at rest."""
+    every = tuple(engines)
+    return _jobs(view) or _clusters(view, every) or _pending(view, every, specs)
+
+
+def _jobs(view: StoreView) -> Unsettled | None:
+    for job, state in view.states.items():
+        if state.state in MOVING:
+            return Unsettled("L4", f"{job} stays {state.state.name}, attempt {state.attempt}", (job,))
+    for binding in view.bindings.values():
+        return Unsettled("L4", f"the binding {binding.key.text} is left over", (binding.key.job, binding.key.pool))
+    return None
+
+
+def _clusters(view: StoreView, engines: tuple[Engine, ...]) -> Unsettled | None:
+    for engine in engines:
+        pool = engine.spec.name
+        for gang in engine.gangs:
+            if not _bound(view, pool, gang):
+                return Unsettled("L2", f"{pool} still has {gang.job}/{gang.attempt}.{gang.part}", (gang.job, pool))
+    return None
+
+
+def _bound(view: StoreView, pool: str, gang: GangId) -> bool:
+    return f"{keys.BINDINGS}{pool}/{gang.job}/{gang.attempt:08d}.{gang.part}" in view.bindings
+
+
+def running_sets_differ(view: StoreView, engines: Iterable[Engine]) -> Unsettled | None:
+    """L2 in the middle of work: what a cluster runs is what is bound there, whole."""
+    for engine in engines:
+        for gang_id, gang in engine.gangs.items():
+            if not _bound(view, engine.spec.name, gang_id):
+                return Unsettled("L2", f"{engine.spec.name} has {gang_id}, which is not bound", (gang_id.job,))
+            if gang.started_ms and not gang.stopped and gang.created < len(gang.nodes):
+                what = f"{gang.created} of {len(gang.nodes)} pods of {gang_id} were created"
+                return Unsettled("S2", what, (gang_id.job, engine.spec.name))
+    names = {engine.spec.name: engine for engine in engines}
+    for binding in view.bindings.values():
+        at = binding.key
+        if binding.value.desired == Desired.START and GangId(at.job, at.attempt, at.part) not in names[at.pool].gangs:
+            return Unsettled("L2", f"{at.text} is not in its cluster", (at.job, at.pool))
+    return None
+
+
+# ---- L1 -----------------------------------------------------------------------------------------------------
+
+
+def _pending(view: StoreView, engines: tuple[Engine, ...], specs: dict[JobId, JobSpec]) -> Unsettled | None:
+    for job, state in view.states.items():
+        if state.state is not State.PENDING:
+            continue
+        queue = view.queues.get(keys.queue_of(job))
+        if queue is None:
+            continue
+        if queue[1].held:
+            if state.reason is not Reason.QUEUE_HELD:
+                return Unsettled("L1", f"{job} waits for {state.reason.name}, its queue is on hold", (job,))
+            continue
+        where = fits_somewhere(view, engines, job, specs[job])
+        if where:
+            return Unsettled("L1", f"{job} waits for {state.reason.name} and would fit into {where}", (job,))
+        if state.reason in PASSING:
+            return Unsettled("L1", f"{job} waits with the reason {state.reason.name}, which says nothing", (job,))
+    return None
+
+
+def fits_somewhere(view: StoreView, engines: tuple[Engine, ...], job: JobId, spec: JobSpec) -> str:
+    """A pool and flavor with room and quota for the whole job, "" if none is found."""
+    for flavor in FLAVORS:
+        if any(s.flavors and flavor.name not in s.flavors for s in spec.pod_sets):
+            continue
+        if not _quota_allows(view, job, spec, flavor.name):
+            continue
+        for engine in engines:
+            config = next((c for name, c in view.configs.items() if name == engine.spec.name), None)
+            if config is None or config.cordoned:
+                continue
+            if _fits(engine, spec, flavor.name):
+                return f"{engine.spec.name} as {flavor.name}"
+    return ""
+
+
+def _quota_allows(view: StoreView, job: JobId, spec: JobSpec, flavor: FlavorName) -> bool:
+    uid = keys.queue_of(job)
+    nominal = next((q.amounts for q in view.queues[uid][1].quotas if q.flavor == flavor), None)
+    if nominal is None:
+        return False
+    wanted: dict[str, int] = {}
+    for pod_set in spec.pod_sets:
+        for name, amount in pod_set.resources.items():
+            wanted[name] = wanted.get(name, 0) + amount * pod_set.count
+    used = view.used.get(uid, {})
+    return all(used.get((flavor, name), 0) + amount <= nominal.get(name, 2**62) for name, amount in wanted.items())
+
+
+def _fits(engine: Engine, spec: JobSpec, flavor: FlavorName) -> bool:
+    table = engine.nodes
+    free = table.allocatable - table.foreign - held_amounts(engine)
+    model = MODELS[[f.name for f in FLAVORS].index(flavor)]
+    usable = table.ready & ~table.cordoned & table.healthy & ~table.removed
+    nodes = [i for i in range(len(table)) if usable[i] and table.labels[i].get(GPU_LABEL) == model]
+    return all(_place(engine, free, nodes, pod_set) for pod_set in spec.pod_sets)
+
+
+def _place(engine: Engine, free: NDArray[np.int64], nodes: list[int], pod_set: PodSet) -> bool:
+    """Take room for every pod of a set out of `free`, in the first domain that has it; False if none has."""
+    table = engine.nodes
+    request = table.request(pod_set.resources)
+    for domain in _domains(engine, nodes, pod_set):
+        rooms = {node: min(int(free[row, node]) // amount for row, amount in request if amount) for node in domain}
+        rooms = {node: max(0, room) for node, room in rooms.items()}
+        if _whole_slices(engine, rooms, pod_set) < pod_set.count:
+            continue
+        if not pod_set.topology.slices:
+            left = pod_set.count
+            for node, room in rooms.items():
+                taken = min(room, left)
+                left -= taken
+                for row, amount in request:
+                    free[row, node] -= taken * amount
+        return True
+    return False
+
+
+def _domains(engine: Engine, nodes: list[int], pod_set: PodSet) -> list[list[int]]:
+    if pod_set.topology.required != "rack":
+        return [nodes]
+    return list(_by_rack(engine, nodes).values())
+
+
+def _by_rack(engine: Engine, nodes: Iterable[int]) -> dict[tuple[int, str], list[int]]:
+    racks: dict[tuple[int, str], list[int]] = {}
+    for node in nodes:
+        racks.setdefault((engine.nodes.group_of[node], engine.nodes.paths[node][0]), []).append(node)
+    return racks
+
+
+def _whole_slices(engine: Engine, rooms: dict[int, int], pod_set: PodSet) -> int:
+    """Pods that fit, counting only whole slices per rack where the set has slices."""
+    if not pod_set.topology.slices:
+        return sum(rooms.values())
+    size = pod_set.topology.slices[0].size
+    racks = _by_rack(engine, rooms)
+    return sum(sum(rooms[node] for node in members) // size * size for members in racks.values())

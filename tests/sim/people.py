@@ -1,0 +1,206 @@
+"""Users who submit, repeat themselves, cancel and lose their connection; operators who change their minds.
+
+Each person is a process of its own at the far end of a lossy connection: a call may never arrive, its answer may be
+lost, its server may die in the middle. So a person repeats it with the same request id, at another server, until
+somebody answers. What was answered goes into the books, and the books are what the federation is held to: a job that
+was acknowledged exists for ever, a repeated request names the same jobs, a job that was cancelled runs no more.
+"""
+
+import asyncio
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Final
+
+from google.protobuf.message import Message
+
+from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
+from hanse.model.errors import AlreadyExists, HanseError, ResourceExhausted, Unavailable
+from hanse.model.ids import JobId
+from hanse.model.job import JobSpec
+from hanse.wire.job import spec_to_wire
+from tests.sim.fleet import GPU, draw_job
+from tests.sim.loop import Actor
+
+if TYPE_CHECKING:
+    from tests.sim.world import World
+
+CALL_DEADLINE_S: Final = 8.0
+RETRY_S: Final = (0.1, 2.0)
+AWAY_S: Final = (1.0, 20.0)
+BATCH_MAX: Final = 3
+
+
+class Books:
+    """What people were told."""
+
+    def __init__(self) -> None:
+        self.specs: dict[JobId, JobSpec] = {}
+        self.by_request: dict[str, tuple[JobId, ...]] = {}
+        self.refused: dict[str, str] = {}
+        self.open_calls = 0
+
+
+class People:
+    """The users and operators of a run."""
+
+    def __init__(self, world: "World", rng: Random) -> None:
+        self._world = world
+        self._rng = rng
+        self._tasks: list[asyncio.Task[None]] = []
+        self._requests = 0
+        self.books = Books()
+
+    def begin(self, jobs: int, within_s: float) -> None:
+        """Submit so many jobs within that time, and start the operators."""
+        swarm = self._world.weather.swarm
+        number = 0
+        while number < jobs:
+            batch = [
+                draw_job(self._rng, swarm, number + i)
+                for i in range(min(self._rng.randint(1, BATCH_MAX), jobs - number))
+            ]
+            number += len(batch)
+            self._go(self._submit(batch, self._rng.uniform(0.0, within_s)), "user")
+        self._every(swarm.cancel_every_s, self._cancel, "user")
+        self._every(swarm.cordon_every_s, self._cordon, "operator")
+        self._every(swarm.hold_every_s, self._hold, "operator")
+        self._every(swarm.quota_every_s, self._change_quota, "operator")
+
+    def _go(self, work: "object", who: str) -> None:
+        actor = Actor(f"{who}-{len(self._tasks)}")
+        self._tasks.append(self._world.loop.spawn(actor, work, name=actor.name))  # type: ignore[arg-type]
+
+    def _every(self, every_s: float, act: Callable[[], "object"], who: str) -> None:
+        if every_s:
+            self._go(self._repeatedly(every_s, act), who)
+
+    async def _repeatedly(self, every_s: float, act: Callable[[], "object"]) -> None:
+        until_s = self._world.loop.time() + self._world.weather.swarm.faults_s
+        while self._world.loop.time() < until_s:
+            await asyncio.sleep(self._rng.expovariate(1.0 / every_s))
+            await act()  # type: ignore[misc]  # each is a coroutine function
+
+    @property
+    def busy(self) -> bool:
+        """Whether anybody still has something to do."""
+        return any(not task.done() for task in self._tasks)
+
+    # ---- calls
+
+    def _request_id(self) -> str:
+        self._requests += 1
+        return f"req-{self._requests}"
+
+    async def _insist(self, method: str, request: Message) -> Message | HanseError:
+        """Repeat a call until it is answered; an answer may be a refusal."""
+        while True:
+            try:
+                return await self._world.call(method, request, CALL_DEADLINE_S)
+            except (Unavailable, ResourceExhausted, TimeoutError):
+                await asyncio.sleep(self._rng.uniform(*RETRY_S))
+            except HanseError as error:
+                return error
+
+    # ---- users
+
+    async def _submit(self, batch: list[JobSpec], delay_s: float) -> None:
+        await asyncio.sleep(delay_s)
+        request = job_service_pb2.SubmitJobsRequest(
+            request_id=self._request_id(),
+            jobs=[spec_to_wire(spec) for spec in batch],
+            atomic=self._rng.random() < 0.3,
+        )
+        swarm, weather = self._world.weather.swarm, self._world.weather
+        if weather.hits(swarm.user_crash_p):
+            await self._shout(request)
+            if self._rng.random() < 0.5:
+                return  # nobody ever asks again; if the jobs are there, they run
+            await asyncio.sleep(self._rng.uniform(*AWAY_S))
+        self._settle(request, batch, await self._insist("SubmitJobs", request))
+        if weather.hits(swarm.user_repeat_p):
+            await asyncio.sleep(self._rng.uniform(*AWAY_S))
+            self._settle(request, batch, await self._insist("SubmitJobs", request))
+            await self._reuse(request)
+
+    async def _shout(self, request: Message) -> None:
+        """Send a call and lose the connection before anybody can answer."""
+        try:
+            await self._world.call("SubmitJobs", request, self._rng.uniform(0.0, 0.1))
+        except (TimeoutError, HanseError):
+            return
+
+    async def _reuse(self, request: job_service_pb2.SubmitJobsRequest) -> None:
+        """The same id with another body must be refused."""
+        other = job_service_pb2.SubmitJobsRequest()
+        other.CopyFrom(request)
+        other.jobs[0].name += "-other"
+        answer = await self._insist("SubmitJobs", other)
+        if not isinstance(answer, AlreadyExists):
+            self._world.court.accuse("S8", f"request {request.request_id} was accepted with two bodies: {answer}")
+
+    def _settle(
+        self, request: job_service_pb2.SubmitJobsRequest, batch: list[JobSpec], answer: Message | HanseError
+    ) -> None:
+        """Write an answer into the books, and compare it with what is there."""
+        if isinstance(answer, HanseError):
+            self._world.note(f"{request.request_id} is refused: {answer}")
+            self.books.refused[request.request_id] = str(answer)
+            return
+        assert isinstance(answer, job_service_pb2.SubmitJobsResponse)
+        ids = tuple(JobId(job.id) for job in answer.jobs)
+        known = self.books.by_request.setdefault(request.request_id, ids)
+        if known != ids:
+            self._world.court.accuse(
+                "S8", f"{request.request_id} was answered with {known} and with {ids}", *known, *ids
+            )
+        for job, spec in zip(ids, batch, strict=True):
+            if job and job not in self.books.specs:
+                self.books.specs[job] = spec
+                self._world.story.note(f"hears that {job} ({spec.name}) is accepted", job)
+                self._world.store_checks.acknowledged(job)
+
+    async def _cancel(self) -> None:
+        if not self.books.specs:
+            return
+        job = self._rng.choice(tuple(self.books.specs))
+        request = job_service_pb2.CancelJobRequest(job=job, request_id=self._request_id())
+        self._world.story.note(f"cancels {job}", job)
+        answer = await self._insist("CancelJob", request)
+        self._world.story.note(f"hears about the cancel of {job}: {type(answer).__name__}", job)
+        if not isinstance(answer, HanseError):
+            self._world.store_checks.cancelled(job)
+
+    # ---- operators
+
+    async def _cordon(self) -> None:
+        pool = self._rng.choice(self._world.fleet.pools)
+        cordon = pool_service_pb2.CordonPoolRequest(name=pool, reason="maintenance", request_id=self._request_id())
+        self._world.story.note(f"cordons {pool}", pool)
+        await self._insist("CordonPool", cordon)
+        await asyncio.sleep(self._rng.uniform(*AWAY_S))
+        uncordon = pool_service_pb2.UncordonPoolRequest(name=pool, request_id=self._request_id())
+        self._world.story.note(f"uncordons {pool}", pool)
+        await self._insist("UncordonPool", uncordon)
+
+    async def _hold(self) -> None:
+        name = self._rng.choice(self._world.fleet.queues).name
+        self._world.story.note(f"holds queue {name}")
+        await self._insist("HoldQueue", queue_service_pb2.HoldQueueRequest(name=name, request_id=self._request_id()))
+        await asyncio.sleep(self._rng.uniform(*AWAY_S))
+        self._world.story.note(f"releases queue {name}")
+        release = queue_service_pb2.ReleaseQueueRequest(name=name, request_id=self._request_id())
+        await self._insist("ReleaseQueue", release)
+
+    async def _change_quota(self) -> None:
+        """Lower or raise one flavor's quota, perhaps below what is in use."""
+        queue = self._rng.choice(self._world.fleet.queues)
+        found = await self._insist("GetQueue", queue_service_pb2.GetQueueRequest(name=queue.name))
+        if not isinstance(found, queue_pb2.Queue):
+            return
+        changed = queue_pb2.Queue()
+        changed.CopyFrom(found)
+        changed.revision = 0
+        self._rng.choice(changed.quotas).nominal[GPU] = self._rng.choice((4, 8, 16, 32, 64))
+        self._world.story.note(f"changes the quota of {queue.name}")
+        request = queue_service_pb2.UpdateQueueRequest(queue=changed, request_id=self._request_id())
+        await self._insist("UpdateQueue", request)

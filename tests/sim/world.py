@@ -1,0 +1,295 @@
+"""A whole federation in one event loop: the truth (store, clusters), the ways between, and the processes.
+
+Processes are production code (`parts` builds them); everything that they touch is a faulty adapter with the process's
+actor in it. The world starts, kills, pauses and restarts them, and hears of every step: `changed`, `committed`,
+`applied` and `noted` are the hooks of store and clusters, and the checkers hang on them.
+"""
+
+import asyncio
+import traceback
+from dataclasses import dataclass, field
+from random import Random
+from typing import Final
+
+from hanse.agent.cluster.simulated import SimulatedCluster
+from hanse.kit.stream import Stream, StreamClosed
+from hanse.link.v1 import link_pb2
+from hanse.model.ids import PoolName
+from hanse.simcluster.cluster import SimCluster
+from hanse.simcluster.facts import Fact, FactKind
+from hanse.simcluster.inputs import Accept, Input
+from hanse.store import keys
+from hanse.store.contract import Event, EventKind, LeaseGone, Txn
+from hanse.store.schema import BindingValue, decode
+from tests.sim import parts
+from tests.sim.bus import BusWeather, FaultyBus
+from tests.sim.cluster import FaultyCluster
+from tests.sim.cluster_checks import ClusterChecks, ObservedEngine
+from tests.sim.fleet import Fleet
+from tests.sim.link import Network
+from tests.sim.loop import Actor, Life, SimClock, SimLoop
+from tests.sim.store import FaultyStore, ObservedStore, StoreWeather
+from tests.sim.store_checks import StoreChecks
+from tests.sim.story import Story
+from tests.sim.swarm import Swarm
+from tests.sim.verdict import Court
+from tests.sim.view import StoreView
+from tests.sim.weather import Weather
+
+RESTART_S: Final = (0.2, 3.0)
+DIAL_REFUSED_S: Final = 0.2
+REPLICA_NONE: Final = "no replica answers"
+
+LinkEnd = Stream[link_pb2.AttachRequest, link_pb2.AttachResponse]
+
+
+@dataclass(slots=True)
+class Process:
+    """One run of a program."""
+
+    actor: Actor
+    task: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class AgentProcess(Process):
+    """One run of an agent."""
+
+
+@dataclass(slots=True)
+class ReplicaProcess(Process):
+    """One run of a replica."""
+
+    replica: "parts.ReplicaParts | None" = None
+
+
+@dataclass(slots=True)
+class ReplicaSite:
+    """Where a replica runs, under one id for ever (P4)."""
+
+    name: str
+    process: ReplicaProcess | None = None
+    runs: int = 0
+
+
+@dataclass(slots=True)
+class PoolSite:
+    """One cluster and the agents that were started for it: one, unless somebody starts another."""
+
+    name: PoolName
+    engine: ObservedEngine
+    cluster: SimCluster
+    agents: list[AgentProcess] = field(default_factory=list)
+    runs: int = 0
+
+
+class World:
+    """See the module."""
+
+    def __init__(self, loop: SimLoop, swarm: Swarm, fleet: Fleet, rng: Random) -> None:
+        self.loop = loop
+        self.rng = rng
+        self.fleet = fleet
+        self.weather = Weather(loop, swarm, rng)
+        self.clock = SimClock(loop)
+        self.story = Story(loop)
+        self.court = Court(self.story, loop.time, loop.stop)
+        self.view = StoreView()
+        self.store_checks = StoreChecks(self.view, self.court)
+        self.cluster_checks = ClusterChecks(self.view, self.court)
+        self.store_weather = StoreWeather(self.weather)
+        self.bus_weather = BusWeather(self.weather)
+        self.network = Network(self.weather)
+        self.store = ObservedStore(self.clock, self)
+        self.replicas = [ReplicaSite(f"r{number}") for number in range(swarm.replicas)]
+        self.pools = [self._pool_site(spec) for spec in fleet.clusters]
+
+    def _pool_site(self, spec: "parts.ClusterSpec") -> PoolSite:
+        engine = ObservedEngine(spec, self, uid=f"cluster-{spec.name}", now_ms=self.clock.now_ms())
+        return PoolSite(engine.pool, engine, SimCluster(engine, self.clock))
+
+    def note(self, text: str, *about: str) -> None:
+        """Something that no process did."""
+        self.story.note(text, *about, who="world")
+
+    async def begin(self) -> None:
+        """Settings of operators, then every process."""
+        await self.store.apply(Txn((), self.fleet.settings()), "operator")
+        for replica in self.replicas:
+            self.ensure_replica(replica)
+        for pool in self.pools:
+            self.ensure_agent(pool)
+
+    # ---- processes
+
+    def processes(self) -> list[Process]:
+        """Those that were started and not killed."""
+        replicas: list[Process] = [site.process for site in self.replicas if site.process is not None]
+        return replicas + [agent for pool in self.pools for agent in pool.agents]
+
+    def ensure_replica(self, site: ReplicaSite) -> None:
+        """Start it if it does not run."""
+        if site.process is not None:
+            return
+        site.runs += 1
+        actor = Actor(site.name)
+        process = site.process = ReplicaProcess(actor)
+        self.note(f"{site.name} starts for the {site.runs}. time")
+        store = FaultyStore(self.store, actor, self.store_weather, self.story)
+        rng = Random(f"{self.rng.random()}")
+        process.replica = parts.replica(site.name, store, self._bus(actor), SimClock(self.loop, actor), rng)
+        process.task = self.loop.spawn(actor, process.replica.run(), name=f"{site.name}.{site.runs}")
+        process.task.add_done_callback(
+            lambda task: self._ended(process, task, lambda: self._replica_ended(site, process))
+        )
+
+    def ensure_agent(self, site: PoolSite) -> None:
+        """Start one if none runs."""
+        if not site.agents:
+            self.start_agent(site)
+
+    def start_agent(self, site: PoolSite) -> None:
+        """Start an agent, also if there is one."""
+        site.runs += 1
+        actor = Actor(f"agent-{site.name}.{site.runs}")
+        process = AgentProcess(actor)
+        site.agents.append(process)
+        self.note(f"{actor.name} starts", site.name)
+        port = FaultyCluster(
+            SimulatedCluster(site.cluster), site.engine, actor, self.weather, self.cluster_checks, self.story
+        )
+        rng = Random(f"{self.rng.random()}")
+        agent = parts.agent(
+            site.name, port, lambda: self._dial(actor), self._bus(actor), SimClock(self.loop, actor), rng
+        )
+        process.task = self.loop.spawn(actor, agent.run(), name=actor.name)
+        process.task.add_done_callback(
+            lambda task: self._ended(process, task, lambda: self._agent_ended(site, process))
+        )
+
+    def kill(self, site: PoolSite, process: AgentProcess) -> None:
+        """kill -9 of an agent."""
+        self.note(f"{process.actor.name} is killed", site.name)
+        site.agents.remove(process)
+        self._bury(process.actor)
+
+    def kill_replica(self, site: ReplicaSite) -> None:
+        """kill -9 of a replica."""
+        if site.process is not None:
+            self.note(f"{site.name} is killed")
+            actor, site.process = site.process.actor, None
+            self._bury(actor)
+
+    def pause(self, process: Process, span_s: float) -> None:
+        """SIGSTOP, and SIGCONT later."""
+        if process.actor.life is Life.RUNNING:
+            self.note(f"{process.actor.name} is paused for {span_s:.1f}s")
+            self.loop.pause(process.actor)
+            self.loop.world_later(span_s, self.loop.resume, process.actor)
+
+    def _bury(self, actor: Actor) -> None:
+        self.loop.kill(actor)
+        self.network.died(actor)
+        self.bus_weather.died(actor)
+
+    def _ended(self, process: Process, task: "asyncio.Task[None]", restart: "parts.Then") -> None:
+        """A process ended by itself: fine if it says so, a fault if it fell over."""
+        if process.actor.life is Life.DEAD:
+            return
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            lines = traceback.format_exception(error)
+            self.court.accuse("crash", f"{process.actor.name} fell over: {''.join(lines[-12:])}")
+        self._bury(process.actor)
+        self.loop.world_later(self.rng.uniform(*RESTART_S), restart)
+
+    def _replica_ended(self, site: ReplicaSite, process: ReplicaProcess) -> None:
+        if site.process is process:
+            site.process = None
+            self.ensure_replica(site)
+
+    def _agent_ended(self, site: PoolSite, process: AgentProcess) -> None:
+        if process in site.agents:
+            site.agents.remove(process)
+            self.ensure_agent(site)
+
+    # ---- ways
+
+    def _bus(self, actor: Actor) -> FaultyBus | None:
+        return None if self.weather.swarm.bus_absent else FaultyBus(self.bus_weather, actor)
+
+    async def _dial(self, client: Actor) -> LinkEnd:
+        """An agent dials out: to any replica that the network leads it to."""
+        await asyncio.sleep(self.weather.lag(self.weather.swarm.link_lag_s))
+        up = [site.process for site in self.replicas if site.process is not None]
+        if not up:
+            await asyncio.sleep(DIAL_REFUSED_S)
+            raise StreamClosed(REPLICA_NONE)
+        process = self.rng.choice(up)
+        connection = self.network.connect(client, process.actor)
+        assert process.replica is not None
+        self.loop.spawn(process.actor, process.replica.serve_link(connection.far), name="serve-link")
+        return connection.near  # type: ignore[return-value]  # the network carries any messages
+
+    # ---- faults that need the truth
+
+    def end_lease(self, lease: int) -> None:
+        """The store loses a lease, whoever keeps it alive."""
+        self.loop.world_task(self._revoke(lease), name="lose-lease")
+
+    async def _revoke(self, lease: int) -> None:
+        try:
+            await self.store.lease_revoke(lease)
+        except LeaseGone:
+            return
+
+    def heal(self) -> None:
+        """Faults stop: everything runs, everything is reached, every node is back."""
+        self.note("faults stop")
+        self.weather.swarm = self.weather.swarm.calmed()
+        self.store_weather.heal()
+        self.bus_weather.heal()
+        self.network.calm()
+        for process in self.processes():
+            self.loop.resume(process.actor)
+        for replica in self.replicas:
+            self.ensure_replica(replica)
+        for pool in self.pools:
+            while len(pool.agents) > 1:
+                self.kill(pool, self.rng.choice(pool.agents))
+            self.ensure_agent(pool)
+            parts.restore_all(pool.cluster)
+
+    # ---- hooks
+
+    def changed(self, revision: int, events: tuple[Event, ...]) -> None:
+        """The store made a revision."""
+        self.view.apply(revision, events)
+        for event in events:
+            key = event.kv.key
+            if key.startswith(keys.BINDINGS) and event.kind is EventKind.PUT:
+                self.cluster_checks.binding_seen(key, decode(event.kv.value, BindingValue).desired)
+        self.store_checks.revision_made()
+
+    def committed(self, revision: int, txn: Txn, who: str) -> None:
+        """The transaction behind it."""
+        for event in self.view.events:
+            text, about = parts.told(self.view, event)
+            self.story.note(f"@{revision} {text}", *about, who=who)
+        self.store_checks.transaction_made(txn)
+
+    def applied(self, engine: ObservedEngine, change: Input, refused: str) -> None:
+        """A cluster did something for an agent or an operator."""
+        if not isinstance(change, Accept):
+            text, about = parts.told_input(change)
+            outcome = f" refused: {refused}" if refused else ""
+            self.story.note(f"{engine.pool} {text}{outcome}", engine.pool, *about)
+        self.cluster_checks.applied(engine, change, refused, self.loop.time())
+
+    def noted(self, engine: ObservedEngine, fact: Fact) -> None:
+        """Pods changed."""
+        if fact.gang is not None:
+            kind = FactKind(fact.kind).name.lower()
+            what = f"{engine.pool} pods of {fact.gang.job}/{fact.gang.attempt}.{fact.gang.part} {kind}: {fact.counts}"
+            self.story.note(what, engine.pool, fact.gang.job, who="cluster")
+        self.cluster_checks.noted(engine, fact)
