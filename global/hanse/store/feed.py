@@ -194,6 +194,7 @@ class CursorWatch:
         if self._closed:
             return None
         self._next = batch.revision + 1
+        self._catch_up()
         return batch if batch.events else None
 
     def _catch_up(self) -> None:
