@@ -46,6 +46,7 @@ class QueueValue(_Struct, frozen=True):
     held: bool = False
     labels: dict[str, str] = {}
     created_ms: int = 0
+    closing: bool = False  # being deleted: takes no job, while its deletion looks whether it is empty
 
     @classmethod
     def of(cls, queue: Queue, *, created_ms: int) -> "QueueValue":
