@@ -23,7 +23,7 @@ def told_event(view: StoreView, event: Event) -> Told:
         at = binding.key
         what = f"{Desired(binding.value.desired).name} {Progress(binding.value.progress).name}"
         return f"binding {at.job}/{at.attempt}.{at.part} in {at.pool}: {what}", (at.job, at.pool)
-    if key.startswith(keys.POOLS) or key.startswith(keys.ATTACHED):
+    if key.startswith((keys.POOLS, keys.ATTACHED)):
         return f"writes {key}", (keys.pool_of(key),)
     return f"writes {key}", ()
 

@@ -7,17 +7,22 @@ actor in it. The world starts, kills, pauses and restarts them, and hears of eve
 
 import asyncio
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
+from google.protobuf.message import Message
+
 from hanse.agent.cluster.simulated import SimulatedCluster
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.link.v1 import link_pb2
+from hanse.model.errors import HanseError, Unavailable
 from hanse.model.ids import PoolName
 from hanse.simcluster.cluster import SimCluster
 from hanse.simcluster.facts import Fact, FactKind
-from hanse.simcluster.inputs import Accept, Input
+from hanse.simcluster.inputs import Accept, Input, RestoreNodes, pack
+from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, LeaseGone, Txn
 from hanse.store.schema import BindingValue, decode
@@ -32,9 +37,10 @@ from tests.sim.store import FaultyStore, ObservedStore, StoreWeather
 from tests.sim.store_checks import StoreChecks
 from tests.sim.story import Story
 from tests.sim.swarm import Swarm
+from tests.sim.telling import told_event, told_input
 from tests.sim.verdict import Court
 from tests.sim.view import StoreView
-from tests.sim.weather import Weather
+from tests.sim.weather import Answer, Weather
 
 RESTART_S: Final = (0.2, 3.0)
 DIAL_REFUSED_S: Final = 0.2
@@ -104,7 +110,7 @@ class World:
         self.replicas = [ReplicaSite(f"r{number}") for number in range(swarm.replicas)]
         self.pools = [self._pool_site(spec) for spec in fleet.clusters]
 
-    def _pool_site(self, spec: "parts.ClusterSpec") -> PoolSite:
+    def _pool_site(self, spec: ClusterSpec) -> PoolSite:
         engine = ObservedEngine(spec, self, uid=f"cluster-{spec.name}", now_ms=self.clock.now_ms())
         return PoolSite(engine.pool, engine, SimCluster(engine, self.clock))
 
@@ -192,7 +198,7 @@ class World:
         self.network.died(actor)
         self.bus_weather.died(actor)
 
-    def _ended(self, process: Process, task: "asyncio.Task[None]", restart: "parts.Then") -> None:
+    def _ended(self, process: Process, task: "asyncio.Task[None]", restart: Callable[[], object]) -> None:
         """A process ended by itself: fine if it says so, a fault if it fell over."""
         if process.actor.life is Life.DEAD:
             return
@@ -258,7 +264,41 @@ class World:
             while len(pool.agents) > 1:
                 self.kill(pool, self.rng.choice(pool.agents))
             self.ensure_agent(pool)
-            parts.restore_all(pool.cluster)
+            self._restore_nodes(pool)
+
+    def _restore_nodes(self, site: PoolSite) -> None:
+        table = site.engine.nodes
+        site.cluster.operate(RestoreNodes(pack(table.indexes(table.names))))
+        for node in range(len(table)):
+            self.cluster_checks.node_changed(site.name, node, self.loop.time())
+
+    # ---- calls of people
+
+    async def call(self, method: str, request: Message, deadline_s: float) -> Message:
+        """A call of the API at some replica; raises HanseError, TimeoutError if no answer comes."""
+        answer: Answer[Message] = Answer(self.loop)
+        self.loop.world_later(self.weather.lag(self.weather.swarm.link_lag_s), self._serve, method, request, answer)
+        return await answer.get(deadline_s)
+
+    def _serve(self, method: str, request: Message, answer: Answer[Message]) -> None:
+        up = [site.process for site in self.replicas if site.process is not None]
+        process = self.rng.choice(up) if up else None
+        if process is None or process.replica is None:
+            answer.give(None, Unavailable("no server answers"))
+            return
+        copy = type(request).FromString(request.SerializeToString(deterministic=True))
+        self.loop.spawn(process.actor, self._handle(process.replica, method, copy, answer), name=method)
+
+    async def _handle(
+        self, replica: parts.ReplicaParts, method: str, request: Message, answer: Answer[Message]
+    ) -> None:
+        value: Message | None = None
+        failure: Exception | None = None
+        try:
+            value = await replica.call(method, request)
+        except HanseError as error:
+            failure = error
+        self.loop.world_later(self.weather.lag(self.weather.swarm.link_lag_s), answer.give, value, failure)
 
     # ---- hooks
 
@@ -274,14 +314,14 @@ class World:
     def committed(self, revision: int, txn: Txn, who: str) -> None:
         """The transaction behind it."""
         for event in self.view.events:
-            text, about = parts.told(self.view, event)
+            text, about = told_event(self.view, event)
             self.story.note(f"@{revision} {text}", *about, who=who)
         self.store_checks.transaction_made(txn)
 
     def applied(self, engine: ObservedEngine, change: Input, refused: str) -> None:
         """A cluster did something for an agent or an operator."""
         if not isinstance(change, Accept):
-            text, about = parts.told_input(change)
+            text, about = told_input(change)
             outcome = f" refused: {refused}" if refused else ""
             self.story.note(f"{engine.pool} {text}{outcome}", engine.pool, *about)
         self.cluster_checks.applied(engine, change, refused, self.loop.time())

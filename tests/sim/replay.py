@@ -1,0 +1,61 @@
+"""S10: the planner, asked twice with the same arguments, answers the same.
+
+Some of the cycles that replicas run are run a second time, on copies: the random generator in the same state, and
+every mapping in another order, since nothing may depend on the order in which keys happened to be inserted.
+"""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from random import Random
+from typing import Final, TypeVar
+
+from hanse.model.request import GangRequest
+from hanse.scheduler.core.pending import Service
+from hanse.scheduler.core.plan import Plan
+from hanse.scheduler.core.snapshot import Limits, Snapshot
+from hanse.scheduler.shell import cycle
+from tests.sim.verdict import Court
+
+REPLAYED_P: Final = 0.1
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+RunCycle = Callable[[Snapshot, Service, Mapping[int, GangRequest], Limits, Random], Plan]
+
+
+@contextmanager
+def watched(court: Court, rng: Random) -> Iterator[None]:
+    """While inside, a sample of all cycles is replayed."""
+    original: RunCycle = cycle.run_cycle
+
+    def run_cycle(
+        snapshot: Snapshot, service: Service, requests: Mapping[int, GangRequest], limits: Limits, own: Random
+    ) -> Plan:
+        if rng.random() >= REPLAYED_P:
+            return original(snapshot, service, requests, limits, own)
+        again = copy.deepcopy(service), copy.copy(own)
+        again[1].setstate(own.getstate())
+        plan = original(snapshot, service, requests, limits, own)
+        second = original(_shuffled_snapshot(snapshot, rng), again[0], _shuffled(requests, rng), limits, again[1])
+        if plan != second:
+            court.accuse("S10", f"equal arguments gave the plans {plan} and {second}")
+        return plan
+
+    cycle.run_cycle = run_cycle
+    try:
+        yield
+    finally:
+        cycle.run_cycle = original
+
+
+def _shuffled_snapshot(snapshot: Snapshot, rng: Random) -> Snapshot:
+    return replace(snapshot, queues=_shuffled(snapshot.queues, rng), grants=_shuffled(snapshot.grants, rng))
+
+
+def _shuffled(mapping: Mapping[K, V], rng: Random) -> dict[K, V]:
+    items = list(mapping.items())
+    rng.shuffle(items)
+    return dict(items)
