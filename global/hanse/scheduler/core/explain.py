@@ -1,0 +1,219 @@
+"""Why a job waits, pool by pool, and what would help: the planner's own questions, asked of every pool.
+
+The same `fit` that decides explains, so an explanation can never disagree with the decision. Every pool is asked
+once per choice of flavors, and the answer that is nearest to a fit stands for it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from hanse.model.ids import FlavorName, PoolName, QueueUid
+from hanse.model.reasons import Reason
+from hanse.model.request import GangRequest, SetRequest
+from hanse.scheduler.core.plan import (
+    PoolVerdict,
+    dominant_reason,
+    flavor_choices,
+    verdict_of,
+)
+from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
+from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
+from hanse.shape import Fit, fit
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """The whole answer for one job.
+
+    Attributes:
+        reason: the one reason to show.
+        quota: why the queue's quota stands in the way, one verdict for each choice of flavors that it excludes.
+        pools: every pool, nearest first.
+        helps: what would let it start, smallest change first, one line each.
+    """
+
+    reason: Reason
+    quota: tuple[PoolVerdict, ...]
+    pools: tuple[PoolVerdict, ...]
+    helps: tuple[str, ...]
+
+
+def explain(snapshot: Snapshot, queue: QueueUid, request: GangRequest, limits: Limits) -> Explanation:
+    """Explain a request of a queue on a snapshot."""
+    facts = snapshot.queues.get(queue)
+    quotas = tuple(q.flavor for q in facts.queue.quotas) if facts is not None else ()
+    choices = list(flavor_choices(request, quotas, snapshot.flavors))
+    quota = tuple(_quota(snapshot, queue, request, choices))
+    pools = tuple(sorted((_pool(p, request, choices, limits) for p in snapshot.pools), key=_nearest_first))
+    reason = _reason(snapshot, queue, quota, pools, choices)
+    return Explanation(reason, quota, pools, tuple(_helps(snapshot, request, choices, pools, limits)))
+
+
+def _nearest_first(verdict: PoolVerdict) -> tuple[bool, float, str]:
+    return (not verdict.fits, -verdict.nearness, verdict.pool)
+
+
+def _reason(
+    snapshot: Snapshot,
+    queue: QueueUid,
+    quota: Sequence[PoolVerdict],
+    pools: Sequence[PoolVerdict],
+    choices: Sequence[tuple[FlavorName, ...]],
+) -> Reason:
+    facts = snapshot.queues.get(queue)
+    if facts is not None and facts.queue.held:
+        return Reason.QUEUE_HELD
+    if choices and len(quota) == len(choices):
+        return Reason.QUOTA
+    if any(p.fits for p in pools):
+        return Reason.WAITING
+    return dominant_reason(pools, snapshot)
+
+
+def _quota(
+    snapshot: Snapshot, queue: QueueUid, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]
+) -> Iterator[PoolVerdict]:
+    facts = snapshot.queues.get(queue)
+    if facts is None:
+        return
+    overlay = QuotaOverlay(snapshot.usage)
+    for flavors in choices:
+        charges = charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
+        short = shortfall(facts.queue, charges, overlay)
+        if short is not None:
+            flavor, resource, wanted, left = short
+            detail = (
+                f"queue {facts.queue.name} may use {left:,} more {resource} of {flavor}, the job needs {wanted:,}"
+            )
+            yield PoolVerdict(PoolName(""), False, Reason.QUOTA, flavor, f"quota of {flavor}", wanted, left, detail)
+
+
+def _pool(
+    pool: PoolView, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]], limits: Limits
+) -> PoolVerdict:
+    """One pool's verdict over all choices of flavors."""
+    best = _shape_verdict(pool, request, choices)
+    standing = _standing(pool, limits)
+    if standing is None:
+        return best
+    reason, detail = standing
+    return replace(best, fits=False, reason=reason, detail=detail, nearness=best.nearness / 2)
+
+
+def _standing(pool: PoolView, limits: Limits) -> tuple[Reason, str] | None:
+    """Why nothing at all may go to the pool."""
+    if pool.facts.cordoned:
+        return Reason.CORDONED, f"cordoned{': ' + pool.facts.cordon_reason if pool.facts.cordon_reason else ''}"
+    if pool.shape is None:
+        what = "no summary yet" if pool.attached else "its agent is not attached"
+        return (Reason.STALE if pool.attached else Reason.DETACHED), what
+    if pool.age_s > limits.summary_age_max_s:
+        return Reason.STALE, f"last summary {pool.age_s:.0f} s old (limit {limits.summary_age_max_s:.0f} s)"
+    if pool.unacknowledged >= limits.unacknowledged_max:
+        return Reason.LAGGING, f"{pool.unacknowledged:,} decisions wait for its agent"
+    return None
+
+
+def _shape_verdict(pool: PoolView, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]) -> PoolVerdict:
+    none = FlavorName("")
+    if pool.shape is None:
+        return PoolVerdict(pool.name, False, Reason.STALE, none)
+    best: PoolVerdict | None = None
+    for flavors in choices:
+        outcome = fit(pool.shape, request, flavors)
+        if isinstance(outcome, Fit):
+            return PoolVerdict(
+                pool.name, True, Reason.UNSPECIFIED, flavors[0], detail=fit_prose(outcome), nearness=1.0
+            )
+        verdict = verdict_of(pool.name, flavors, outcome)
+        if best is None or verdict.nearness > best.nearness:
+            best = verdict
+    if best is not None:
+        return best
+    return PoolVerdict(pool.name, False, Reason.FLAVOR, none, "flavor", request.gpus, 0, "no flavor is allowed here")
+
+
+def fit_prose(found: Fit) -> str:
+    """Where a gang would go, in words: `fits in 1 block, 32 racks, 512 hosts`."""
+    used = ", ".join(f"{use.count:,} {use.level}{'' if use.count == 1 else 's'}" for use in found.levels_used)
+    return f"fits in {used}" if used else "fits"
+
+
+# ---- what would help ----------------------------------------------------------------------------------------
+
+
+def _helps(
+    snapshot: Snapshot,
+    request: GangRequest,
+    choices: Sequence[tuple[FlavorName, ...]],
+    pools: Sequence[PoolVerdict],
+    limits: Limits,
+) -> Iterator[str]:
+    """Changes that were tried on the shapes and found to work; at most one line of each kind."""
+    if any(p.fits for p in pools):
+        return
+    usable = [p for p in snapshot.pools if _standing(p, limits) is None]
+    fewer = _most_pods(usable, request, choices)
+    if fewer is not None:
+        yield fewer
+    looser = _with_topology(request)
+    if looser is not None:
+        where = _first_fit(usable, looser, choices)
+        if where:
+            yield f"preferred instead of required level → starts now in {where}"
+    for pool in snapshot.pools:
+        if pool.facts.cordoned and pool.shape is not None and _first_fit([pool], request, choices):
+            yield f"uncordon {pool.name} → starts there"
+            return
+
+
+def _first_fit(
+    pools: Sequence[PoolView], request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]
+) -> PoolName | None:
+    for pool in pools:
+        if pool.shape is not None and any(isinstance(fit(pool.shape, request, f), Fit) for f in choices):
+            return pool.name
+    return None
+
+
+def _most_pods(
+    pools: Sequence[PoolView], request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]
+) -> str | None:
+    """The largest smaller gang that starts now, for gangs of one pod set."""
+    if len(request.sets) != 1:
+        return None
+    want = request.sets[0]
+    step = want.topology.slices[0].size if want.topology.slices else 1
+    low, high = 0, max(0, (want.count - 1) // step)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _first_fit(pools, _smaller(want, middle * step), choices):
+            low = middle
+        else:
+            high = middle - 1
+    if low == 0:
+        return None
+    where = _first_fit(pools, _smaller(want, low * step), choices)
+    return f"{low * step:,} pods instead of {want.count:,} → starts now in {where}"
+
+
+def _smaller(want: SetRequest, count: int) -> GangRequest:
+    return GangRequest((replace(want, count=count, min_count=min(count, want.min_count)),))
+
+
+def _with_topology(request: GangRequest) -> GangRequest | None:
+    """The request with every required level turned into a preferred one; None if there is none."""
+    if not any(s.topology.required for s in request.sets):
+        return None
+    return replace(
+        request,
+        sets=tuple(
+            replace(
+                s, topology=replace(s.topology, required="", preferred=s.topology.required or s.topology.preferred)
+            )
+            for s in request.sets
+        ),
+    )
+
+
+__all__ = ["Explanation", "explain"]

@@ -1,0 +1,123 @@
+"""The free capacity that a planner sees in one pool: the agent's summary with everything newer applied.
+
+Capacity = the summary's shape with every binding applied whose key was created after the summary's
+`observed_revision`, in order of creation. That is exact whatever order messages arrive in: nothing is counted twice
+(a binding that the agent has placed is in its shape and at or below the observed revision) and nothing is forgotten
+(everything else is applied here). Freed capacity shows once the agent says so.
+
+A binding that no longer fits the shape is not applied: its agent, which works through bindings in the same order,
+is about to refuse it.
+
+Bindings are only appended in the common case, so the shape is kept and extended; a new summary starts it over.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import replace
+from typing import NamedTuple
+
+from hanse.scheduler.core.facts import BindingFacts, SummaryFacts
+from hanse.shape import Fit, Shape, apply, fit
+
+
+class _Place(NamedTuple):
+    """Where a binding stands in the order in which its agent places: by creation, then by job and part."""
+
+    revision: int
+    job: str
+    part: int
+    key: str
+
+
+class PoolLedger:
+    """One pool's planning shape, kept up to date by deltas.
+
+    Attributes:
+        summary: the newest one; None before the first.
+        grown: counts up whenever capacity may have grown, so that only then a blocked request looks again.
+    """
+
+    def __init__(self) -> None:
+        self.summary: SummaryFacts | None = None
+        self.grown = 0
+        self._bindings: dict[str, BindingFacts] = {}
+        self._order: list[_Place] = []
+        self._shape: Shape | None = None
+        self._applied = 0  # of the bindings that are newer than the summary, how many are in _shape
+
+    def accept(self, summary: SummaryFacts) -> bool:
+        """Take a summary if it is newer than the present one; whether it was."""
+        if self.summary is not None and summary.order <= self.summary.order:
+            return False
+        if summary.empty_shape is None and self.summary is not None:
+            summary = replace(summary, empty_shape=self.summary.empty_shape)
+        self.summary = summary
+        self.grown += 1
+        self._shape = None
+        return True
+
+    def forget_summary(self) -> None:
+        """The pool is unknown again: it was removed, or its summary is of another life of the store."""
+        self.summary = None
+        self._shape = None
+
+    def put(self, key: str, binding: BindingFacts) -> None:
+        """A binding exists. A key that is known changes nothing: what it takes was fixed when it was created."""
+        if key in self._bindings:
+            return
+        self._bindings[key] = binding
+        place = _place(key, binding)
+        if self._order and place < self._order[-1] and self._is_newer(binding):
+            self._shape = None
+        insort(self._order, place)
+
+    def remove(self, key: str) -> BindingFacts | None:
+        """A binding is gone; what it was, or None if it was not known."""
+        binding = self._bindings.pop(key, None)
+        if binding is None:
+            return None
+        self._order.pop(bisect_left(self._order, _place(key, binding)))
+        if self._is_newer(binding):
+            self._shape = None
+            self.grown += 1
+        return binding
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._bindings
+
+    def _is_newer(self, binding: BindingFacts) -> bool:
+        return self.summary is not None and binding.create_revision > self.summary.observed_revision
+
+    def _first_newer(self) -> int:
+        """Index of the first binding that the summary does not hold yet."""
+        observed = self.summary.observed_revision if self.summary is not None else 0
+        return bisect_right(self._order, observed, key=lambda place: place.revision)
+
+    def gangs(self) -> int:
+        """Live bindings of the pool."""
+        return len(self._order)
+
+    def unacknowledged(self) -> int:
+        """Bindings that the agent has neither placed nor refused, as far as its last summary tells."""
+        return len(self._order) - self._first_newer()
+
+    def shape(self) -> Shape | None:
+        """The planning shape; None before the first summary."""
+        if self.summary is None:
+            return None
+        if self._shape is None:
+            self._shape, self._applied = self.summary.shape, 0
+        first = self._first_newer()
+        for place in self._order[first + self._applied :]:
+            self._shape = taken(self._shape, self._bindings[place.key])
+        self._applied = len(self._order) - first
+        return self._shape
+
+
+def _place(key: str, binding: BindingFacts) -> _Place:
+    return _Place(binding.create_revision, binding.job, binding.part, key)
+
+
+def taken(shape: Shape, binding: BindingFacts) -> Shape:
+    """The shape after the binding takes its places; unchanged if it does not fit (its agent will refuse it)."""
+    outcome = fit(shape, binding.request, binding.flavors)
+    return apply(shape, outcome.decision) if isinstance(outcome, Fit) else shape

@@ -1,0 +1,432 @@
+"""One scheduling cycle as a pure function: which pending job goes to which pool, and why the others wait.
+
+Jobs are taken in order of service. For each, the flavors that its queue has quota for are tried in order of
+preference; for each flavor the pools that may hold it are evaluated on their shapes, up to `candidates_max` that do,
+and the best is taken: fewest domains from the top level down, then fewest hosts, then the tightest fit, then the
+cheapest. What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
+
+A job that does not fit never stops those behind it (best effort; reservation and backfill are a layer above). Its
+whole class is dropped for the cycle, since capacity only shrinks within one.
+
+Pools are visited in an order that differs between replicas (rendezvous hashing on the replica's id), so that heads
+seldom collide. Nothing depends on it but speed.
+
+Rejected: scoring every pool for every job. At 1,000 pools it costs 30 times as much and, because replicas then all
+like the same pool, turns every commit into a conflict.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from typing import Final
+
+from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
+from hanse.model.queue import Charge
+from hanse.model.reasons import Reason
+from hanse.model.request import GangRequest, SetRequest
+from hanse.scheduler.core.pending import PendingJob, Service
+from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
+from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
+from hanse.shape import Ask, Fit, NoFit, Shape, apply, fit, fit_ask, prepare
+
+FLAVOR_CHOICES_MAX: Final = 16
+"""Combinations of flavors over pod sets that are tried for one job."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartPlan:
+    """One part of a decided job.
+
+    Attributes:
+        counts: (index of the pod set, pods of it here, rank of its first pod here).
+        request: placement's view of exactly this part.
+        flavors: one for each set of `request`.
+    """
+
+    pool: PoolName
+    slot: int
+    counts: tuple[tuple[int, int, int], ...]
+    request: GangRequest
+    flavors: tuple[FlavorName, ...]
+    charges: tuple[Charge, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A job and the pools that take it; more than one part is committed as hold."""
+
+    job: PendingJob
+    parts: tuple[PartPlan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolVerdict:
+    """Whether a pool holds a request, and if not, which constraint fails by how much.
+
+    Attributes:
+        nearness: 0..1, how close it is; 1 for a fit.
+    """
+
+    pool: PoolName
+    fits: bool
+    reason: Reason
+    flavor: FlavorName
+    constraint: str = ""
+    wanted: int = 0
+    found: int = 0
+    detail: str = ""
+    nearness: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Why a class waits, and what was looked at: it is not looked at again before one of these has grown."""
+
+    reason: Reason
+    verdicts: tuple[PoolVerdict, ...]
+    pools_grown: Mapping[PoolName, int]
+    quota_bound: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a cycle proposes.
+
+    Attributes:
+        blocked: by class hash, every class that was looked at and did not fit.
+        failed: by class hash, the cause of an exception in deciding it: a bug that must not stop everybody else.
+        exhausted: a limit ended the cycle before every class had its turn: run another one at once.
+    """
+
+    decisions: tuple[Decision, ...]
+    blocked: Mapping[int, Blocked]
+    failed: Mapping[int, str]
+    exhausted: bool
+
+
+def run_cycle(
+    snapshot: Snapshot,
+    service: Service,
+    requests: Mapping[int, GangRequest],
+    limits: Limits,
+    rng: random.Random,
+) -> Plan:
+    """Plan one cycle.
+
+    Args:
+        service: the pending jobs in order of service.
+        requests: the request of each class; a class without one is left out (its spec is being read).
+        rng: decides nothing yet but is part of the contract: equal arguments and seed give equal plans (S10).
+    """
+    cycle = _Cycle(snapshot, limits)
+    decisions: list[Decision] = []
+    blocked: dict[int, Blocked] = {}
+    failed: dict[int, str] = {}
+    looked = 0
+    while len(decisions) < limits.decisions_max and looked < limits.classes_max:
+        job = service.next()
+        if job is None:
+            return Plan(tuple(decisions), blocked, failed, exhausted=False)
+        request = requests.get(job.class_hash)
+        if request is None:
+            service.drop_class(job.class_hash)
+            continue
+        try:
+            outcome = cycle.decide(job, request)
+        except Exception as error:
+            failed[job.class_hash] = f"{type(error).__name__}: {error}"
+            service.drop_class(job.class_hash)
+            continue
+        if isinstance(outcome, Blocked):
+            blocked[job.class_hash] = outcome
+            service.drop_class(job.class_hash)
+            looked += 1
+        else:
+            decisions.append(outcome)
+    return Plan(tuple(decisions), blocked, failed, exhausted=True)
+
+
+def verify(snapshot: Snapshot, decisions: Sequence[Decision], limits: Limits) -> tuple[Decision, ...]:
+    """Of decisions that lost a race, those that still hold on a newer snapshot, with the same pools and flavors."""
+    cycle = _Cycle(snapshot, limits)
+    return tuple(d for d in decisions if cycle.still_holds(d))
+
+
+def preference(replica: ReplicaId, pool: PoolName) -> int:
+    """Rendezvous weight of a pool for a replica; larger is visited first."""
+    digest = hashlib.blake2b(f"{replica}\0{pool}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big")
+
+
+def flavor_choices(
+    request: GangRequest, quotas: Sequence[FlavorName], known: Sequence[FlavorName]
+) -> Iterator[tuple[FlavorName, ...]]:
+    """Flavors for each pod set, in order of preference, at most FLAVOR_CHOICES_MAX combinations.
+
+    A set that names none takes any flavor that the queue has quota for, the same for all such sets.
+    """
+    allowed = [f for f in quotas if f in known]
+    nothing = [FlavorName("")]
+    own = [[f for f in s.flavors if f in allowed] or nothing for s in request.sets]
+    free = any(not s.flavors for s in request.sets)
+    choices = (
+        tuple(f if s.flavors else shared for s, f in zip(request.sets, combination, strict=True))
+        for shared in (allowed if free else nothing)
+        for combination in product(*own)
+    )
+    return islice((c for c in choices if all(c)), FLAVOR_CHOICES_MAX)
+
+
+class _Cycle:
+    """The ledger of one cycle: shapes and quota with this cycle's decisions taken out."""
+
+    def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
+        self._snapshot = snapshot
+        self._limits = limits
+        self._quota = QuotaOverlay(snapshot.usage)
+        self._shapes: dict[PoolName, Shape] = {p.name: p.shape for p in snapshot.pools if p.shape is not None}
+        self._given: dict[PoolName, int] = {}
+        self._pools = {p.name: p for p in snapshot.pools}
+        self._visit = self._order()
+
+    def _order(self) -> tuple[PoolView, ...]:
+        pools = [p for p in self._snapshot.pools if self.unusable(p) is None]
+        if self._limits.prefer_pools:
+            pools.sort(key=lambda p: (-preference(self._snapshot.replica, p.name), p.name))
+        return tuple(pools)
+
+    def unusable(self, pool: PoolView) -> Reason | None:
+        """Why nothing may be bound to the pool now, whatever is asked."""
+        if pool.facts.cordoned:
+            return Reason.CORDONED
+        if pool.shape is None or pool.age_s > self._limits.summary_age_max_s:
+            return Reason.STALE if pool.attached or pool.shape is not None else Reason.DETACHED
+        if pool.unacknowledged + self._given.get(pool.name, 0) >= self._limits.unacknowledged_max:
+            return Reason.LAGGING
+        return None
+
+    # ---- deciding ------------------------------------------------------------------------------------------
+
+    def decide(self, job: PendingJob, request: GangRequest) -> Decision | Blocked:
+        """Give the job its places, or say why not."""
+        facts = self._snapshot.queues.get(job.queue)
+        if facts is None or facts.root not in self._snapshot.grants:
+            return Blocked(Reason.WAITING, (), {}, quota_bound=False)
+        if facts.queue.held:
+            return Blocked(Reason.QUEUE_HELD, (), {}, quota_bound=True)
+        verdicts: list[PoolVerdict] = []
+        quota_bound = False
+        for flavors in flavor_choices(request, self.quota_flavors(job.queue), self._snapshot.flavors):
+            charges = _charges(request, flavors)
+            short = shortfall(facts.queue, charges, self._quota)
+            if short is not None:
+                quota_bound = True
+                verdicts.append(_quota_verdict(short))
+                continue
+            decision = self._place(job, request, flavors, charges, verdicts)
+            if decision is not None:
+                return decision
+        return self._blocked(verdicts, quota_bound=quota_bound)
+
+    def quota_flavors(self, queue: QueueUid) -> tuple[FlavorName, ...]:
+        """Flavors that the queue may use, in its order of preference."""
+        return tuple(q.flavor for q in self._snapshot.queues[queue].queue.quotas)
+
+    def _place(
+        self,
+        job: PendingJob,
+        request: GangRequest,
+        flavors: tuple[FlavorName, ...],
+        charges: tuple[Charge, ...],
+        verdicts: list[PoolVerdict],
+    ) -> Decision | None:
+        best: tuple[tuple[object, ...], PoolView, Fit] | None = None
+        fits = 0
+        ask = prepare(request, flavors)
+        for pool in self._visit:
+            outcome = self._fit(pool, job, ask, flavors)
+            if isinstance(outcome, PoolVerdict):
+                verdicts.append(outcome)
+                continue
+            rank = (outcome.score, pool.facts.cost)
+            if best is None or rank < best[0]:
+                best = (rank, pool, outcome)
+            fits += 1
+            if fits == self._limits.candidates_max:
+                break
+        if best is None:
+            return self._split(job, request, flavors, charges)
+        return self._take(job, request, flavors, charges, best[1], best[2])
+
+    def _fit(self, pool: PoolView, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...]) -> Fit | PoolVerdict:
+        if (job.class_hash, pool.name) in self._snapshot.avoided:
+            return PoolVerdict(pool.name, False, Reason.REFUSED, flavors[0], detail="refused a moment ago")
+        if self.unusable(pool) is Reason.LAGGING:
+            return PoolVerdict(pool.name, False, Reason.LAGGING, flavors[0])
+        outcome = fit_ask(self._shapes[pool.name], ask)
+        return outcome if isinstance(outcome, Fit) else verdict_of(pool.name, flavors, outcome)
+
+    def _take(
+        self,
+        job: PendingJob,
+        request: GangRequest,
+        flavors: tuple[FlavorName, ...],
+        charges: tuple[Charge, ...],
+        pool: PoolView,
+        found: Fit,
+    ) -> Decision:
+        self._use(pool, found)
+        self._quota.give(job.queue, charges)
+        counts = tuple((i, s.count, 0) for i, s in enumerate(request.sets))
+        part = PartPlan(pool.name, pool.facts.slot, counts, replace(request, max_pools=1), flavors, charges)
+        return Decision(job, (part,))
+
+    def _use(self, pool: PoolView, found: Fit) -> None:
+        self._shapes[pool.name] = apply(self._shapes[pool.name], found.decision)
+        self._given[pool.name] = self._given.get(pool.name, 0) + 1
+
+    # ---- splitting -----------------------------------------------------------------------------------------
+
+    def _split(
+        self, job: PendingJob, request: GangRequest, flavors: tuple[FlavorName, ...], charges: tuple[Charge, ...]
+    ) -> Decision | None:
+        """A gang over several pools, if its owner allows it: fewest pools, cut between slices.
+
+        Only gangs of one pod set without a required level are cut: a required level means one domain, and a domain
+        never reaches over pools.
+        """
+        if request.max_pools < 2 or len(request.sets) != 1 or request.sets[0].topology.required:
+            return None
+        rooms = self._rooms(job, request.sets[0], flavors)
+        chosen: list[tuple[PoolView, int]] = []
+        left = request.sets[0].count
+        for room, pool in rooms[: request.max_pools]:
+            take = min(room, left)
+            chosen.append((pool, take))
+            left -= take
+            if left == 0:
+                return self._take_parts(job, request, flavors, charges, chosen)
+        return None
+
+    def _rooms(
+        self, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...]
+    ) -> list[tuple[int, PoolView]]:
+        """How many pods each pool could hold, in whole slices, most first."""
+        step = want.topology.slices[0].size if want.topology.slices else 1
+        found = [(self._room(p, job, want, flavors, step), p) for p in self._visit]
+        return sorted(((r, p) for r, p in found if r > 0), key=lambda e: (-e[0], e[1].name))
+
+    def _room(
+        self, pool: PoolView, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...], step: int
+    ) -> int:
+        """The most pods, a multiple of `step`, that fit into the pool, by bisection (fitting is monotone)."""
+        low, high = 0, (want.count - 1) // step
+        while low < high:
+            middle = (low + high + 1) // 2
+            ask = prepare(part_request(want, middle * step), flavors)
+            if isinstance(self._fit(pool, job, ask, flavors), Fit):
+                low = middle
+            else:
+                high = middle - 1
+        return low * step
+
+    def _take_parts(
+        self,
+        job: PendingJob,
+        request: GangRequest,
+        flavors: tuple[FlavorName, ...],
+        charges: tuple[Charge, ...],
+        chosen: Sequence[tuple[PoolView, int]],
+    ) -> Decision | None:
+        found: list[tuple[PoolView, int, Fit]] = []
+        for pool, count in chosen:
+            outcome = self._fit(pool, job, prepare(part_request(request.sets[0], count), flavors), flavors)
+            if not isinstance(outcome, Fit):
+                return None
+            found.append((pool, count, outcome))
+        parts: list[PartPlan] = []
+        first_rank = 0
+        for pool, count, outcome in found:
+            self._use(pool, outcome)
+            part = part_request(request.sets[0], count)
+            parts.append(
+                PartPlan(
+                    pool.name, pool.facts.slot, ((0, count, first_rank),), part, flavors, _charges(part, flavors)
+                )
+            )
+            first_rank += count
+        self._quota.give(job.queue, charges)
+        return Decision(job, tuple(parts))
+
+    # ---- verifying -----------------------------------------------------------------------------------------
+
+    def still_holds(self, decision: Decision) -> bool:
+        """Whether a decision of an older snapshot holds on this one; if so, it is taken here."""
+        facts = self._snapshot.queues.get(decision.job.queue)
+        if facts is None or facts.queue.held or facts.root not in self._snapshot.grants:
+            return False
+        charges = tuple(c for part in decision.parts for c in part.charges)
+        totals = charges_of((c.flavor, 1, c.amount) for c in charges)
+        if shortfall(facts.queue, totals, self._quota) is not None:
+            return False
+        found: list[tuple[PoolView, Fit]] = []
+        for part in decision.parts:
+            pool = self._pools.get(part.pool)
+            if pool is None or self.unusable(pool) is not None:
+                return False
+            outcome = fit(self._shapes[part.pool], part.request, part.flavors)
+            if not isinstance(outcome, Fit):
+                return False
+            found.append((pool, outcome))
+        for pool, outcome in found:
+            self._use(pool, outcome)
+        self._quota.give(decision.job.queue, totals)
+        return True
+
+    def _blocked(self, verdicts: Sequence[PoolVerdict], *, quota_bound: bool) -> Blocked:
+        """A class that found no place, with the pools that were not even asked."""
+        unusable = [
+            PoolVerdict(p.name, False, reason, FlavorName(""))
+            for p in self._snapshot.pools
+            if (reason := self.unusable(p)) is not None
+        ]
+        grown = {p.name: p.grown for p in self._snapshot.pools}
+        every = (*verdicts, *unusable)
+        return Blocked(dominant_reason(every, self._snapshot), every, grown, quota_bound)
+
+
+def part_request(want: SetRequest, count: int) -> GangRequest:
+    """The request for `count` pods of a set, all or none."""
+    return GangRequest((replace(want, count=count, min_count=count),))
+
+
+def _charges(request: GangRequest, flavors: tuple[FlavorName, ...]) -> tuple[Charge, ...]:
+    return charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
+
+
+def verdict_of(pool: PoolName, flavors: tuple[FlavorName, ...], no: NoFit) -> PoolVerdict:
+    """A pool's verdict from its shape's answer."""
+    return PoolVerdict(pool, False, no.reason, flavors[0], no.constraint, no.wanted, no.found, no.detail, no.nearness)
+
+
+def _quota_verdict(short: tuple[FlavorName, str, int, int]) -> PoolVerdict:
+    flavor, resource, wanted, left = short
+    detail = f"the queue may use {left:,} more {resource} of {flavor}, the job needs {wanted:,}"
+    return PoolVerdict(
+        PoolName(""), False, Reason.QUOTA, flavor, f"quota {flavor} {resource}", wanted, left, detail,
+        left / wanted if wanted else 0.0,
+    )  # fmt: skip
+
+
+def dominant_reason(verdicts: Sequence[PoolVerdict], snapshot: Snapshot) -> Reason:
+    """The one reason to show for a job: that of the verdict which is nearest to a fit.
+
+    A pool that could hold the job says more than one that has no such flavor; quota says most when no pool was asked.
+    """
+    if verdicts:
+        return max(verdicts, key=lambda v: (v.nearness, -int(v.reason))).reason
+    if not snapshot.pools:
+        return Reason.NO_POOLS
+    return Reason.FLAVOR

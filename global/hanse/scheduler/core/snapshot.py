@@ -1,0 +1,82 @@
+"""An immutable view of the world at one revision: all that a decision may look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
+from hanse.scheduler.core.facts import PoolFacts, QueueFacts
+from hanse.scheduler.core.quota import Usage
+from hanse.shape import Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of a cycle, each with its unit.
+
+    Attributes:
+        decisions_max: jobs that one cycle may bind.
+        classes_max: request classes that one cycle may look at.
+        candidates_max: pools that are fully evaluated for one job before the best of them is taken.
+        summary_age_max_s: an older summary is not planned with.
+        unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
+        prefer_pools: order pools by rendezvous hash, so that replicas seldom meet; off, every replica prefers the
+            same pools, which is slower and just as right.
+        start_skew_max_s: parts of a split gang all run within this time of the decision to start, or stop.
+    """
+
+    decisions_max: int = 256
+    classes_max: int = 2_000
+    candidates_max: int = 8
+    summary_age_max_s: float = 30.0
+    unacknowledged_max: int = 2_500
+    prefer_pools: bool = True
+    start_skew_max_s: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class PoolView:
+    """One pool as a planner sees it.
+
+    Attributes:
+        shape: free capacity with everything in flight applied; None while no summary is known.
+        empty_shape: the pool as if nothing ran.
+        age_s: of the summary; infinite while none is known.
+        grown: stamp that counts up whenever capacity may have grown.
+        unacknowledged: bindings that the agent has not answered.
+    """
+
+    facts: PoolFacts
+    attached: bool
+    shape: Shape | None
+    empty_shape: Shape | None
+    age_s: float
+    grown: int
+    unacknowledged: int
+
+    @property
+    def name(self) -> PoolName:
+        return self.facts.name
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The world at `revision`.
+
+    Attributes:
+        replica: who plans; only a preference among pools depends on it.
+        pools: in order of name.
+        queues: of all roots, also those that others hold.
+        grants: revision of the grant of each root that this replica holds.
+        usage: live bindings of every queue, with this replica's unsettled transactions. Read-only here.
+        flavors: in order.
+        avoided: pools that refused a request class a moment ago: (class hash, pool).
+    """
+
+    replica: ReplicaId
+    revision: int
+    pools: tuple[PoolView, ...]
+    queues: Mapping[QueueUid, QueueFacts]
+    grants: Mapping[str, int]
+    usage: Usage
+    flavors: tuple[FlavorName, ...]
+    avoided: frozenset[tuple[int, PoolName]] = frozenset()

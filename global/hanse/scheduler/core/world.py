@@ -1,0 +1,292 @@
+"""Everything a replica knows, kept by deltas, from which each cycle takes its immutable snapshot.
+
+The world is fed from two sides: by the store's watch (settings, bindings, grants, replicas: the truth, in order of
+revision) and by the pools' summaries (lossy, newest wins). It decides nothing; it keeps sums.
+
+Bindings that this replica has just committed, or whose outcome it does not know yet, are put in under the same key
+as the watch will use, so they are never counted twice.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
+from hanse.model.queue import Cohort, Flavor, PriorityClass, Queue
+from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts, QueueFacts, SummaryFacts
+from hanse.scheduler.core.ledger import PoolLedger
+from hanse.scheduler.core.plan import Blocked
+from hanse.scheduler.core.quota import Usage
+from hanse.scheduler.core.snapshot import PoolView, Snapshot
+
+ASSUMED: Final = 2**62
+"""Create revision of a binding whose transaction has no known outcome: newer than every summary."""
+
+
+@dataclass(slots=True)
+class _Pool:
+    facts: PoolFacts | None = None
+    heads: dict[FlavorName, int] = field(default_factory=dict)
+    ledger: PoolLedger = field(default_factory=PoolLedger)
+    attached: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFacts:
+    """A replica that is alive."""
+
+    replica: ReplicaId
+    nonce: str
+    schedules: bool
+
+
+class World:
+    """A replica's view; single-threaded, changed only between cycles."""
+
+    def __init__(self, replica: ReplicaId) -> None:
+        self.replica = replica
+        self.revision = 0
+        self.incarnation = 0
+        self.usage = Usage()
+        self.queues: dict[QueueUid, QueueFacts] = {}
+        self.flavors: dict[FlavorName, Flavor] = {}
+        self.priorities: dict[str, PriorityClass] = {}
+        self.cohorts: dict[str, Cohort] = {}
+        self.grants: dict[str, GrantFacts] = {}
+        self.replicas: dict[ReplicaId, ReplicaFacts] = {}
+        self.slots: tuple[PoolName, ...] = ()
+        self.flavors_revision = 0
+        self.settings_changed = 0  # counts up when a queue, flavor or pool setting changes
+        self._queue_values: dict[QueueName, tuple[Queue, int]] = {}
+        self._pools: dict[PoolName, _Pool] = {}
+        self._pool_of: dict[str, PoolName] = {}
+        self._assumed: set[str] = set()
+        self._quota_freed: dict[QueueUid, int] = {}
+
+    # ---- settings --------------------------------------------------------------------------------------------
+
+    def put_queue(self, queue: Queue, revision: int) -> None:
+        """A queue exists with these settings."""
+        self._queue_values[queue.name] = (queue, revision)
+        self._quota_freed[queue.uid] = self._quota_freed.get(queue.uid, 0) + 1
+        self._derive_queues()
+
+    def remove_queue(self, name: QueueName) -> None:
+        """A queue is gone."""
+        self._queue_values.pop(name, None)
+        self._derive_queues()
+
+    def put_cohort(self, cohort: Cohort) -> None:
+        """A cohort exists; which root a queue belongs to may change by it."""
+        self.cohorts[cohort.name] = cohort
+        self._derive_queues()
+
+    def remove_cohort(self, name: str) -> None:
+        """A cohort is gone."""
+        self.cohorts.pop(name, None)
+        self._derive_queues()
+
+    def _derive_queues(self) -> None:
+        self.settings_changed += 1
+        self.queues = {
+            queue.uid: QueueFacts(queue, revision, root_of(queue, self.cohorts))
+            for queue, revision in self._queue_values.values()
+        }
+
+    def queue_named(self, name: QueueName) -> QueueFacts | None:
+        """The queue of that name."""
+        found = self._queue_values.get(name)
+        return self.queues[found[0].uid] if found is not None else None
+
+    def put_flavor(self, flavor: Flavor, revision: int) -> None:
+        """A flavor exists."""
+        self.flavors[flavor.name] = flavor
+        self.flavors_revision = max(self.flavors_revision, revision)
+        self.settings_changed += 1
+
+    def remove_flavor(self, name: FlavorName, revision: int) -> None:
+        """A flavor is gone."""
+        self.flavors.pop(name, None)
+        self.flavors_revision = max(self.flavors_revision, revision)
+        self.settings_changed += 1
+
+    def ordered_flavors(self) -> tuple[Flavor, ...]:
+        """Flavors in the order in which hosts are matched with them."""
+        return tuple(sorted(self.flavors.values(), key=lambda f: (f.order, f.name)))
+
+    # ---- pools -----------------------------------------------------------------------------------------------
+
+    def _pool(self, name: PoolName) -> _Pool:
+        return self._pools.setdefault(name, _Pool())
+
+    def put_pool(self, facts: PoolFacts) -> None:
+        """A pool has joined, or its settings changed."""
+        pool = self._pool(facts.name)
+        if pool.facts is None or (pool.facts.cordoned and not facts.cordoned):
+            pool.ledger.grown += 1
+        pool.facts = facts
+        self.settings_changed += 1
+
+    def remove_pool(self, name: PoolName) -> None:
+        """A pool was removed; its bindings, if any are left, stay counted for quota."""
+        pool = self._pool(name)
+        pool.facts = None
+        pool.ledger.forget_summary()
+        self.settings_changed += 1
+
+    def put_head(self, name: PoolName, flavor: FlavorName, revision: int) -> None:
+        """Somebody took from a flavor of the pool at this revision, or an operator bumped it (0: removed)."""
+        self._pool(name).heads[flavor] = revision
+
+    def put_attached(self, name: PoolName, replica: str) -> None:
+        """The pool's agent has a stream to that replica; empty for none."""
+        self._pool(name).attached = replica
+
+    def accept_summary(self, name: PoolName, summary: SummaryFacts) -> bool:
+        """Take a pool's summary if it is newer and of this life of the store; whether it was taken."""
+        if summary.order.incarnation != self.incarnation:
+            return False
+        return self._pool(name).ledger.accept(summary)
+
+    def ledger(self, name: PoolName) -> PoolLedger:
+        """The capacity ledger of a pool."""
+        return self._pool(name).ledger
+
+    def pool_facts(self, name: PoolName) -> PoolFacts | None:
+        """Settings of a pool with its heads; None if it has not joined."""
+        pool = self._pools.get(name)
+        if pool is None or pool.facts is None:
+            return None
+        return replace(pool.facts, heads=dict(pool.heads))
+
+    def attached_to(self, name: PoolName) -> str:
+        """The replica that has the pool's stream, empty for none."""
+        pool = self._pools.get(name)
+        return pool.attached if pool is not None else ""
+
+    def pool_names(self) -> tuple[PoolName, ...]:
+        """Pools that have joined, by name."""
+        return tuple(sorted(name for name, pool in self._pools.items() if pool.facts is not None))
+
+    # ---- bindings --------------------------------------------------------------------------------------------
+
+    def put_binding(self, key: str, binding: BindingFacts) -> None:
+        """A binding is live: committed, or assumed (create revision ASSUMED) until its outcome is known."""
+        if key in self._pool_of:
+            if not self.is_assumed(key) or binding.create_revision == ASSUMED:
+                return
+            self.remove_binding(key)
+        if binding.create_revision == ASSUMED:
+            self._assumed.add(key)
+        self._pool_of[key] = binding.pool
+        self._pool(binding.pool).ledger.put(key, binding)
+        self.usage.put(key, binding.queue, binding.charges)
+
+    def remove_binding(self, key: str) -> None:
+        """A binding is gone."""
+        name = self._pool_of.pop(key, None)
+        if name is None:
+            return
+        self._assumed.discard(key)
+        binding = self._pool(name).ledger.remove(key)
+        self.usage.remove(key)
+        if binding is not None:
+            self._quota_freed[binding.queue] = self._quota_freed.get(binding.queue, 0) + 1
+
+    def binding_keys(self) -> tuple[str, ...]:
+        """Keys of all live bindings."""
+        return tuple(self._pool_of)
+
+    def is_assumed(self, key: str) -> bool:
+        """Whether the binding is counted because the outcome of its transaction is not known (P3)."""
+        return key in self._assumed
+
+    def has_binding(self, key: str) -> bool:
+        """Whether the binding is counted."""
+        return key in self._pool_of
+
+    # ---- snapshots -------------------------------------------------------------------------------------------
+
+    def held_roots(self, nonce: str) -> Mapping[str, int]:
+        """Roots whose grant names this start of this replica, with the grant's revision."""
+        return {
+            root: grant.revision
+            for root, grant in sorted(self.grants.items())
+            if grant.replica == self.replica and grant.nonce == nonce
+        }
+
+    def roots(self) -> tuple[str, ...]:
+        """Every root that a queue belongs to, by name."""
+        return tuple(sorted({facts.root for facts in self.queues.values()}))
+
+    def snapshot(self, *, now_s: float, nonce: str, avoided: Iterable[tuple[int, PoolName]] = ()) -> Snapshot:
+        """The world as it is now, immutable as far as a cycle reads it."""
+        return Snapshot(
+            replica=self.replica,
+            revision=self.revision,
+            pools=tuple(self._view(name, now_s) for name in self.pool_names()),
+            queues=self.queues,
+            grants=self.held_roots(nonce),
+            usage=self.usage,
+            flavors=tuple(f.name for f in self.ordered_flavors()),
+            avoided=frozenset(avoided),
+        )
+
+    def _view(self, name: PoolName, now_s: float) -> PoolView:
+        pool = self._pools[name]
+        facts = self.pool_facts(name)
+        assert facts is not None  # pool_names() lists joined pools only
+        summary = pool.ledger.summary
+        return PoolView(
+            facts=facts,
+            attached=bool(pool.attached),
+            shape=pool.ledger.shape(),
+            empty_shape=summary.empty_shape if summary is not None else None,
+            age_s=now_s - summary.received_s if summary is not None else float("inf"),
+            grown=pool.ledger.grown,
+            unacknowledged=pool.ledger.unacknowledged(),
+        )
+
+    def may_help(self, queue: QueueUid, blocked: Blocked, seen_freed: int) -> bool:
+        """Whether anything grew that a blocked class may have waited for."""
+        if blocked.quota_bound and self._quota_freed.get(queue, 0) != seen_freed:
+            return True
+        return any(
+            pool.ledger.grown != blocked.pools_grown.get(name)
+            for name, pool in self._pools.items()
+            if pool.facts is not None
+        )
+
+    def quota_stamp(self, queue: QueueUid) -> int:
+        """Counts up whenever the queue's quota may have room again."""
+        return self._quota_freed.get(queue, 0)
+
+
+def root_of(queue: Queue, cohorts: Mapping[str, Cohort]) -> str:
+    """The root under which a queue's quota is granted: its topmost cohort, or the queue itself.
+
+    A cohort that names a missing parent is a root; a cycle ends at the smallest name on it, so that every replica
+    finds the same root whatever it saw last.
+    """
+    if not queue.cohort:
+        return f"queue.{queue.uid}"
+    seen: list[str] = []
+    name = queue.cohort
+    while name not in seen:
+        seen.append(name)
+        parent = cohorts[name].parent if name in cohorts else ""
+        if not parent:
+            return f"cohort.{name}"
+        name = parent
+    return f"cohort.{min(seen[seen.index(name) :])}"
+
+
+def winner(root: str, replicas: Iterable[ReplicaFacts]) -> ReplicaId | None:
+    """The rendezvous winner of a root among the replicas that schedule; None if there is none."""
+    candidates = [r.replica for r in replicas if r.schedules]
+    return max(candidates, key=lambda r: (_weight(root, r), r), default=None)
+
+
+def _weight(root: str, replica: ReplicaId) -> bytes:
+    return hashlib.blake2b(f"{root}\0{replica}".encode(), digest_size=8).digest()

@@ -1,0 +1,136 @@
+"""What a pool is desired to run, from the store to the agent's stream.
+
+The complete set of an attachment is read at a revision that is not older than the transaction which granted its
+epoch (P6), never from a cache, and every later change comes from a watch that begins right after it. Specs travel
+with the bindings that need them and are read from the store when they are sent; they are immutable.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from hanse.api.v1 import job_spec_pb2
+from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
+from hanse.model.fence import Epoch, GangKey
+from hanse.model.ids import FlavorName, PoolName
+from hanse.scheduler.shell.feed import load_range
+from hanse.scheduler.shell.specs import read_envelopes
+from hanse.store import keys, schema
+from hanse.store.contract import EventKind, KeyValue, Store, WatchBatch, prefix_end
+from hanse.wire.link import DESIRED_BINDINGS_MAX, DESIRED_SPEC_BYTES_MAX
+
+_ACTIONS: Final = {
+    schema.Desired.HOLD: DesiredAction.HOLD,
+    schema.Desired.START: DesiredAction.START,
+    schema.Desired.STOP: DesiredAction.STOP,
+}
+
+
+class DesiredSource:
+    """The desired set of one pool for one attachment.
+
+    Attributes:
+        revision: up to which the agent has been told everything.
+    """
+
+    def __init__(self, store: Store, pool: PoolName, epoch: Epoch) -> None:
+        self._store = store
+        self._pool = pool
+        self._epoch = epoch
+        self.revision = 0
+
+    async def complete(self) -> AsyncIterator[Desired]:
+        """The complete set, in bounded messages of one revision.
+
+        Raises:
+            StaleRead: the store answered from before the attach; attach anew.
+        """
+        prefix = keys.bindings(self._pool)
+        items, revision = await load_range(self._store, prefix, prefix_end(prefix))
+        if revision < self._epoch.revision:
+            raise StaleRead(f"read at revision {revision}, attached at {self._epoch.revision}")
+        self.revision = revision
+        chunks = await self._chunks(items)
+        for number, chunk in enumerate(chunks):
+            yield Desired(
+                epoch=self._epoch,
+                revision=revision,
+                complete_begin=number == 0,
+                complete_end=number == len(chunks) - 1,
+                bindings=tuple(chunk),
+            )
+
+    async def changes(self, batch: WatchBatch) -> AsyncIterator[Desired]:
+        """What a batch of the watch means for the agent, in bounded messages; the last one carries its revision."""
+        puts = {e.kv.key: e.kv for e in batch.events if e.kind is EventKind.PUT}
+        gone = {e.kv.key for e in batch.events if e.kind is EventKind.DELETE}
+        last = {e.kv.key: e.kind for e in batch.events}
+        chunks = await self._chunks([kv for key, kv in puts.items() if last[key] is EventKind.PUT])
+        removed = tuple(_gang(key) for key in sorted(gone) if last[key] is EventKind.DELETE)
+        before = self.revision
+        self.revision = batch.revision
+        for number, chunk in enumerate(chunks):
+            final = number == len(chunks) - 1
+            yield Desired(
+                epoch=self._epoch,
+                revision=batch.revision if final else before,
+                bindings=tuple(chunk),
+                removed=removed if final else (),
+            )
+
+    async def _chunks(self, items: Sequence[KeyValue]) -> list[list[Binding]]:
+        """Bindings in the order of their creation, cut to what one message takes; one empty chunk for nothing."""
+        ordered = sorted(items, key=lambda kv: (kv.create_revision, kv.key))
+        chunks: list[list[Binding]] = [[]]
+        size = 0
+        for start in range(0, len(ordered), DESIRED_BINDINGS_MAX):
+            for binding in await self._bindings(ordered[start : start + DESIRED_BINDINGS_MAX]):
+                full = len(chunks[-1]) >= DESIRED_BINDINGS_MAX or size + len(binding.spec) > DESIRED_SPEC_BYTES_MAX
+                if chunks[-1] and full:
+                    chunks.append([])
+                    size = 0
+                chunks[-1].append(binding)
+                size += len(binding.spec)
+        return chunks
+
+    async def _bindings(self, items: Sequence[KeyValue]) -> list[Binding]:
+        decoded = [(keys.parse_binding(kv.key), kv, schema.decode(kv.value, schema.BindingValue)) for kv in items]
+        needed = [key.job for key, _, value in decoded if value.desired != schema.Desired.STOP]
+        specs = await read_envelopes(self._store, needed) if needed else {}
+        return [_binding(key, kv, value, specs.get(key.job)) for key, kv, value in decoded]
+
+
+class StaleRead(Exception):
+    """A read came from before the attach (P6)."""
+
+
+def _gang(text: str) -> GangKey:
+    key = keys.parse_binding(text)
+    return GangKey(key.job, key.attempt, key.part)
+
+
+def _binding(
+    key: keys.BindingKey, kv: KeyValue, value: schema.BindingValue, envelope: schema.SpecEnvelope | None
+) -> Binding:
+    action = _ACTIONS.get(schema.Desired(value.desired), DesiredAction.STOP)
+    spec = envelope.spec if envelope is not None and action is not DesiredAction.STOP else b""
+    names = _set_names(spec)
+    return Binding(
+        key=GangKey(key.job, key.attempt, key.part),
+        create_revision=kv.create_revision,
+        revision=kv.mod_revision,
+        action=action,
+        sets=tuple(
+            BoundSet(names[s.index] if s.index < len(names) else "", s.count, s.first_rank, FlavorName(s.flavor))
+            for s in value.sets
+        ),
+        spec=spec,
+        trace=value.trace or (envelope.trace if envelope is not None else ""),
+        parts=value.parts,
+    )
+
+
+def _set_names(spec: bytes) -> list[str]:
+    """Names of the pod sets, in order; none without a spec."""
+    if not spec:
+        return []
+    return [pod_set.name for pod_set in job_spec_pb2.JobSpec.FromString(spec).pod_sets]

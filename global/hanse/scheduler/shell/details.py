@@ -1,0 +1,130 @@
+"""Asks agents for what only they know, through the streams of this replica or, for other pools, of its peers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Protocol
+
+from hanse.apiserver.ports import LogEntry, NodesAnswer, PartAt, PodRef
+from hanse.kit.stream import StreamClosed
+from hanse.model.detail import (
+    DetailReply,
+    DetailRequest,
+    ExplainQuestion,
+    LogQuestion,
+    NodesQuestion,
+    Question,
+)
+from hanse.model.errors import NotFound, Unavailable
+from hanse.model.fence import GangKey
+from hanse.model.ids import Attempt, FlavorName, JobId, PoolName
+from hanse.model.job import JobSpec
+from hanse.model.placement import NodePlace
+from hanse.model.request import gang_request
+from hanse.scheduler.core.plan import flavor_choices
+from hanse.scheduler.core.world import World
+from hanse.scheduler.shell.session import Session
+from hanse.wire.job import spec_to_wire
+
+FIRST_LINE_DEADLINE_S = 5.0
+
+
+class Sessions(Protocol):
+    """Where the stream of a pool is, if anywhere."""
+
+    def session(self, pool: PoolName) -> Session | None:
+        """The live session, here or at a peer in this process."""
+        ...
+
+
+class Details:
+    """The `AgentDetails` of one replica."""
+
+    def __init__(self, sessions: Sessions, world: World) -> None:
+        self._sessions = sessions
+        self._world = world
+
+    async def nodes(self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float) -> NodesAnswer:
+        """See ports.AgentDetails."""
+        questions: dict[PoolName, Question] = {
+            part.pool: NodesQuestion(GangKey(job, attempt, part.part)) for part in parts
+        }
+        answers = await self._ask_all(questions, deadline_s)
+        places: list[tuple[PoolName, NodePlace]] = []
+        for part in parts:
+            for reply in answers.get(part.pool, ()):
+                places.extend((part.pool, place) for place in reply.nodes)
+        silent = tuple(part.pool for part in parts if part.pool not in answers)
+        return NodesAnswer(tuple(places), silent)
+
+    async def explain_nodes(
+        self, job: JobId, spec: JobSpec, pools: Sequence[PoolName], *, deadline_s: float
+    ) -> Mapping[PoolName, tuple[str, ...]]:
+        """See ports.AgentDetails."""
+        wire = spec_to_wire(spec).SerializeToString()
+        questions: dict[PoolName, Question] = {
+            pool: ExplainQuestion(wire, self._flavors(spec, pool)) for pool in pools
+        }
+        answers = await self._ask_all(questions, deadline_s)
+        return {pool: tuple(line for r in answers[pool] for line in r.lines) for pool in pools if pool in answers}
+
+    def _flavors(self, spec: JobSpec, pool: PoolName) -> tuple[FlavorName, ...]:
+        """Flavors to explain with: the first choice of which the pool has hosts, else the first choice."""
+        facts = self._world.queue_named(spec.queue)
+        quotas = [q.flavor for q in facts.queue.quotas] if facts is not None else []
+        known = [f.name for f in self._world.ordered_flavors()]
+        choices = list(flavor_choices(gang_request(spec), quotas, known))
+        summary = self._world.ledger(pool).summary
+        here = set(summary.shape.flavors) if summary is not None else set()
+        fallback = choices[0] if choices else tuple(FlavorName("") for _ in spec.pod_sets)
+        return next((c for c in choices if all(f in here for f in c)), fallback)
+
+    async def _ask_all(
+        self, questions: Mapping[PoolName, Question], deadline_s: float
+    ) -> dict[PoolName, list[DetailReply]]:
+        """The answers that came whole in time."""
+        results = await asyncio.gather(
+            *(self._ask(pool, question, deadline_s) for pool, question in questions.items())
+        )
+        return {pool: r for pool, r in zip(questions, results, strict=True) if r is not None}
+
+    async def _ask(self, pool: PoolName, question: Question, deadline_s: float) -> list[DetailReply] | None:
+        session = self._sessions.session(pool)
+        if session is None:
+            return None
+        answers = None
+        try:
+            answers = session.ask(DetailRequest(0, question))
+            async with asyncio.timeout(deadline_s):
+                replies: list[DetailReply] = []
+                while (reply := await answers.next()) is not None:
+                    replies.append(reply)
+        except (TimeoutError, StreamClosed):
+            return None
+        finally:
+            if answers is not None:
+                answers.close()
+        return None if any(r.error for r in replies) else replies
+
+    async def logs(self, pod: PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[LogEntry, ...]]:
+        """See ports.AgentDetails."""
+        session = self._sessions.session(pod.pool)
+        if session is None:
+            raise Unavailable(f"the agent of pool {pod.pool} is not attached; try again", reason="POOL_DETACHED")
+        gang = GangKey(pod.job, pod.attempt, pod.part)
+        question = LogQuestion(gang, pod.pod_set, pod.rank, follow, tail_lines)
+        answers = session.ask(DetailRequest(0, question))
+        first = True
+        try:
+            while True:
+                async with asyncio.timeout(FIRST_LINE_DEADLINE_S if first or not follow else None):
+                    reply = await answers.next()
+                if reply is None:
+                    return
+                if reply.error:
+                    raise NotFound(reply.error, reason="POD_NOT_FOUND")
+                first = False
+                yield tuple(LogEntry(line) for line in reply.lines)
+        except TimeoutError:
+            raise Unavailable(f"the agent of pool {pod.pool} did not answer in time; try again") from None
+        finally:
+            answers.close()

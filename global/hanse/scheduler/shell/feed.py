@@ -1,0 +1,266 @@
+"""Follows the store into the world: settings, pools with their heads, grants, replicas and every live binding.
+
+One watch over one range (`keys.FOLLOWED_START` to `FOLLOWED_END`), so all of it is seen in order of revision: a
+planner never sees a head that was bumped without the binding that bumped it. Nothing is decided before the first
+load is complete. When history was compacted away beneath the watch, everything is read again and what is no longer
+there is taken out.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import msgspec
+
+from hanse.kit.clock import Clock
+from hanse.model.ids import FlavorName, PoolName, QueueName, ReplicaId, queue_of
+from hanse.model.placement import Level
+from hanse.model.queue import Charge
+from hanse.model.resources import Resources
+from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts
+from hanse.scheduler.core.world import ReplicaFacts, World
+from hanse.store import keys
+from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable
+from hanse.store.schema import (
+    AttachedValue,
+    BindingValue,
+    CohortValue,
+    FlavorValue,
+    GrantValue,
+    PoolConfigValue,
+    PriorityValue,
+    QueueValue,
+    ReplicaValue,
+    SlotsValue,
+    decode,
+)
+
+log = logging.getLogger(__name__)
+
+RETRY_S: Final = 0.5
+"""Pause after the store could not be reached."""
+
+
+async def load_range(store: Store, start: str, end: str) -> tuple[list[KeyValue], int]:
+    """Every key of a range, page by page, at one revision."""
+    items: list[KeyValue] = []
+    revision = 0
+    while True:
+        page = await store.range(start, end, at_revision=revision)
+        items.extend(page.items)
+        revision = revision or page.revision
+        if not page.more or not page.items:
+            return items, revision
+        start = page.items[-1].key + "\0"
+
+
+class Feed:
+    """Keeps a world up to date with the store.
+
+    Attributes:
+        loaded: set once the world holds everything up to some revision.
+    """
+
+    def __init__(self, store: Store, world: World, clock: Clock, on_change: Callable[[], None]) -> None:
+        self._store = store
+        self._world = world
+        self._clock = clock
+        self._on_change = on_change
+        self._known: set[str] = set()
+        self._moved = asyncio.Event()
+        self.loaded = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        while True:
+            try:
+                await self._load()
+                await self._follow()
+            except Compacted:
+                log.info("feed_reload", extra={"revision": self._world.revision})
+            except StoreUnavailable as error:
+                log.warning("feed_unavailable", extra={"cause": str(error)})
+                await asyncio.sleep(RETRY_S)
+
+    async def reached(self, revision: int) -> None:
+        """Wait until the world holds everything up to a revision that changed a followed key."""
+        while self._world.revision < revision:
+            self._moved.clear()
+            await self._moved.wait()
+
+    async def _load(self) -> None:
+        items, revision = await load_range(self._store, keys.FOLLOWED_START, keys.FOLLOWED_END)
+        present = {kv.key for kv in items}
+        gone = sorted(self._known - present)
+        self._apply([Event(EventKind.DELETE, KeyValue(key, b"", 0, revision)) for key in gone])
+        self._apply([Event(EventKind.PUT, kv) for kv in items])
+        self._advance(revision)
+        self.loaded.set()
+
+    async def _follow(self) -> None:
+        watch = self._store.watch(keys.FOLLOWED_START, keys.FOLLOWED_END, from_revision=self._world.revision + 1)
+        async with watch:
+            async for batch in watch:
+                self._apply(batch.events)
+                self._advance(batch.revision)
+
+    def _advance(self, revision: int) -> None:
+        self._world.revision = max(self._world.revision, revision)
+        self._moved.set()
+        self._on_change()
+
+    def _apply(self, events: Iterable[Event]) -> None:
+        for event in events:
+            try:
+                apply_event(self._world, event)
+            except (msgspec.DecodeError, ValueError) as error:
+                # A foreign or damaged value must not stop the federation; it is left out and named.
+                log.error("feed_bad_value", extra={"key": event.kv.key, "cause": str(error)})
+            if event.kind is EventKind.PUT:
+                self._known.add(event.kv.key)
+            else:
+                self._known.discard(event.kv.key)
+
+
+# ---- one event ----------------------------------------------------------------------------------------------
+
+
+def apply_event(world: World, event: Event) -> None:
+    """Bring one change into the world."""
+    prefix = event.kv.key.split("/", 1)[0] + "/"
+    handler = _HANDLERS.get(prefix)
+    if handler is not None:
+        handler(world, event)
+
+
+def binding_facts(key: keys.BindingKey, value: BindingValue, create_revision: int) -> BindingFacts:
+    """What the core needs of a binding."""
+    return BindingFacts(
+        pool=key.pool,
+        job=key.job,
+        attempt=key.attempt,
+        part=key.part,
+        create_revision=create_revision,
+        queue=queue_of(key.job),
+        request=value.gang_request(),
+        flavors=value.flavors,
+        charges=tuple(Charge(FlavorName(c.flavor), Resources(c.amounts)) for c in value.charges),
+    )
+
+
+def _on_binding(world: World, event: Event) -> None:
+    kv = event.kv
+    if event.kind is EventKind.DELETE:
+        world.remove_binding(kv.key)
+    elif not world.has_binding(kv.key) or world.is_assumed(kv.key):
+        facts = binding_facts(keys.parse_binding(kv.key), decode(kv.value, BindingValue), kv.create_revision)
+        world.put_binding(kv.key, facts)
+
+
+def _on_pool(world: World, event: Event) -> None:
+    kv = event.kv
+    name = keys.pool_of(kv.key)
+    gone = event.kind is EventKind.DELETE
+    flavor = keys.head_flavor(kv.key)
+    if flavor is not None:
+        world.put_head(name, flavor, 0 if gone else kv.mod_revision)
+    elif kv.key == keys.pool_config(name):
+        if gone:
+            world.remove_pool(name)
+        else:
+            world.put_pool(_pool_facts(name, decode(kv.value, PoolConfigValue), kv.mod_revision))
+
+
+def _pool_facts(name: PoolName, value: PoolConfigValue, revision: int) -> PoolFacts:
+    return PoolFacts(
+        name=name,
+        slot=value.slot,
+        revision=revision,
+        cordoned=value.cordoned,
+        cordon_reason=value.cordon_reason,
+        region=value.region,
+        cost=value.cost,
+        labels=value.labels,
+        levels=tuple(Level(level.key, level.alias) for level in value.levels),
+        dialect=value.dialect,
+    )
+
+
+def _on_attached(world: World, event: Event) -> None:
+    gone = event.kind is EventKind.DELETE
+    replica = "" if gone else decode(event.kv.value, AttachedValue).replica
+    world.put_attached(keys.pool_of(event.kv.key), replica)
+
+
+def _on_queue(world: World, event: Event) -> None:
+    name = QueueName(event.kv.key.removeprefix(keys.QUEUES))
+    if event.kind is EventKind.DELETE:
+        world.remove_queue(name)
+    else:
+        world.put_queue(decode(event.kv.value, QueueValue).queue(name), event.kv.mod_revision)
+
+
+def _on_cohort(world: World, event: Event) -> None:
+    name = event.kv.key.removeprefix(keys.COHORTS)
+    if event.kind is EventKind.DELETE:
+        world.remove_cohort(name)
+    else:
+        world.put_cohort(decode(event.kv.value, CohortValue).cohort(name))
+
+
+def _on_flavor(world: World, event: Event) -> None:
+    name = FlavorName(event.kv.key.removeprefix(keys.FLAVORS))
+    if event.kind is EventKind.DELETE:
+        world.remove_flavor(name, event.kv.mod_revision)
+    else:
+        world.put_flavor(decode(event.kv.value, FlavorValue).flavor(name), event.kv.mod_revision)
+
+
+def _on_priority(world: World, event: Event) -> None:
+    name = event.kv.key.removeprefix(keys.PRIORITIES)
+    if event.kind is EventKind.DELETE:
+        world.priorities.pop(name, None)
+    else:
+        world.priorities[name] = decode(event.kv.value, PriorityValue).priority_class(name)
+
+
+def _on_grant(world: World, event: Event) -> None:
+    root = event.kv.key.removeprefix(keys.GRANTS)
+    if event.kind is EventKind.DELETE:
+        world.grants.pop(root, None)
+    else:
+        value = decode(event.kv.value, GrantValue)
+        world.grants[root] = GrantFacts(root, value.replica, value.nonce, event.kv.mod_revision)
+
+
+def _on_replica(world: World, event: Event) -> None:
+    replica = ReplicaId(event.kv.key.removeprefix(keys.REPLICAS))
+    if event.kind is EventKind.DELETE:
+        world.replicas.pop(replica, None)
+    else:
+        value = decode(event.kv.value, ReplicaValue)
+        world.replicas[replica] = ReplicaFacts(replica, value.nonce, value.schedules)
+
+
+def _on_meta(world: World, event: Event) -> None:
+    if event.kind is EventKind.DELETE:
+        return
+    if event.kv.key == keys.INCARNATION:
+        world.incarnation = int(event.kv.value)
+    elif event.kv.key == keys.SLOTS:
+        world.slots = tuple(PoolName(p) for p in decode(event.kv.value, SlotsValue).pools)
+
+
+_HANDLERS: Final[dict[str, Callable[[World, Event], None]]] = {
+    keys.BINDINGS: _on_binding,
+    keys.POOLS: _on_pool,
+    keys.ATTACHED: _on_attached,
+    keys.QUEUES: _on_queue,
+    keys.COHORTS: _on_cohort,
+    keys.FLAVORS: _on_flavor,
+    keys.PRIORITIES: _on_priority,
+    keys.GRANTS: _on_grant,
+    keys.REPLICAS: _on_replica,
+    "meta/": _on_meta,
+}

@@ -1,0 +1,178 @@
+"""What the API server shows of the fleet and of a job's chances, taken from the replica's world."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from hanse.apiserver import ports
+from hanse.kit.clock import Clock
+from hanse.model.ids import FlavorName, JobId, PoolName, QueueUid, queue_of
+from hanse.model.job import JobSpec
+from hanse.model.lifecycle import JobState, State
+from hanse.model.reasons import Reason
+from hanse.model.request import gang_request
+from hanse.model.resources import Resources
+from hanse.scheduler.core.explain import Explanation, explain
+from hanse.scheduler.core.plan import PoolVerdict
+from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
+from hanse.scheduler.core.world import World
+from hanse.scheduler.shell.states import States
+from hanse.shape import Shape
+
+GPU_UNIT: Final = "GPUs"
+
+
+class Fleet:
+    """The `FleetView` and the `Explainer` of one replica."""
+
+    def __init__(self, world: World, states: States, clock: Clock, *, nonce: str, limits: Limits) -> None:
+        self._world = world
+        self._states = states
+        self._clock = clock
+        self._nonce = nonce
+        self._limits = limits
+        self._version = 0
+        self._changed = asyncio.Event()
+        self._described: dict[PoolName, tuple[tuple[object, ...], ports.PoolView]] = {}
+
+    # ---- fleet -----------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Something about the pools changed."""
+        self._version += 1
+        self._changed.set()
+
+    def version(self) -> int:
+        """See ports.FleetView."""
+        return self._version
+
+    async def changed(self, since: int) -> int:
+        """See ports.FleetView."""
+        while self._version <= since:
+            self._changed.clear()
+            await self._changed.wait()
+        return self._version
+
+    def pools(self) -> tuple[ports.PoolView, ...]:
+        """See ports.FleetView."""
+        return tuple(self._pool(view) for view in self._snapshot().pools)
+
+    def used(self, queue: QueueUid) -> Mapping[FlavorName, Resources] | None:
+        """See ports.FleetView."""
+        return self._world.usage.by_flavor(queue)
+
+    def _snapshot(self) -> Snapshot:
+        return self._world.snapshot(now_s=self._clock.monotonic(), nonce=self._nonce)
+
+    def _pool(self, view: PoolView) -> ports.PoolView:
+        """What is shown of a pool; figures come from its newest summary, not from what is in flight."""
+        ledger = self._world.ledger(view.name)
+        summary = ledger.summary
+        facts = view.facts
+        health, message = self._health(view)
+        shape = summary.shape if summary is not None else None
+        return ports.PoolView(
+            name=view.name,
+            region=facts.region,
+            dialect=facts.dialect,
+            labels=facts.labels,
+            levels=facts.levels,
+            flavors=_flavors(shape) if shape is not None else (),
+            nodes=summary.usable_nodes if summary is not None else 0,
+            gpus=shape.gpus() if shape is not None else 0,
+            free_gpus=shape.free_gpus() if shape is not None else 0,
+            free_whole_hosts=shape.whole_hosts() if shape is not None else 0,
+            unusable_nodes=summary.nodes - summary.usable_nodes if summary is not None else 0,
+            health=health,
+            message=message,
+            attached=view.attached,
+            cordoned=facts.cordoned,
+            cordon_reason=facts.cordon_reason,
+            summary_age_ms=int(view.age_s * 1000) if summary is not None else None,
+            exact=shape.exact if shape is not None else True,
+            gangs=ledger.gangs(),
+            largest_whole=_largest_whole(shape) if shape is not None else None,
+            shape=shape,
+            empty_shape=view.empty_shape,
+            revision=facts.revision,
+        )
+
+    def _health(self, view: PoolView) -> tuple[ports.PoolHealth, str]:
+        if view.shape is None:
+            return ports.PoolHealth.STARTING, "no summary has come yet"
+        if not view.attached:
+            return ports.PoolHealth.DETACHED, "its agent is not attached; what runs there runs on"
+        if view.age_s > self._limits.summary_age_max_s:
+            return ports.PoolHealth.STALE, f"its last summary is {view.age_s:.0f} s old; it gets no new work"
+        return ports.PoolHealth.HEALTHY, ""
+
+    # ---- explanations ----------------------------------------------------------------------------------------
+
+    async def explain(self, job: JobId, spec: JobSpec, state: JobState) -> ports.Explanation:
+        """See ports.Explainer."""
+        snapshot = self._snapshot()
+        found = explain(snapshot, queue_of(job), gang_request(spec), self._limits)
+        chosen = [self._world.slots[slot] for slot in state.pools if slot < len(self._world.slots)]
+        ages = {view.name: view.age_s for view in snapshot.pools}
+        pools = [_verdict(v, ages.get(v.pool), chosen=v.pool in chosen) for v in found.pools]
+        pools.sort(key=lambda v: not v.chosen)
+        position, _ = self._states.pending.queue_positions(job) if job in self._states.pending else (-1, 0)
+        reason = found.reason if state.state is State.PENDING else state.reason
+        return ports.Explanation(
+            answer=_answer(spec, state, found, chosen),
+            reason=reason,
+            since_ms=state.changed_ms,
+            position=position + 1,
+            pools=tuple(pools),
+            helps=tuple(_suggestion(h) for h in found.helps) if state.state is State.PENDING else (),
+        )
+
+
+def _flavors(shape: Shape) -> tuple[ports.FlavorView, ...]:
+    return tuple(
+        ports.FlavorView(f, shape.hosts(f), shape.gpus(f), shape.free_gpus(f), shape.whole_hosts(f))
+        for f in shape.flavors
+    )
+
+
+def _largest_whole(shape: Shape) -> ports.WholeDomain | None:
+    """The most wholly free hosts inside one of the coarsest domains."""
+    if not shape.levels:
+        return None
+    top = shape.levels[0]
+    hosts = shape.largest_whole(top.key)
+    return ports.WholeDomain(top.alias or top.key, hosts) if hosts else None
+
+
+def _verdict(verdict: PoolVerdict, age_s: float | None, *, chosen: bool) -> ports.PoolVerdict:
+    known = age_s is not None and age_s != float("inf")
+    return ports.PoolVerdict(
+        pool=verdict.pool,
+        fits=verdict.fits or chosen,
+        reason=Reason.UNSPECIFIED if chosen else verdict.reason,
+        constraint="" if chosen else verdict.constraint,
+        wanted=0 if chosen else verdict.wanted,
+        found=0 if chosen else verdict.found,
+        detail=verdict.detail if verdict.fits or not chosen else "runs here",
+        flavor=verdict.flavor,
+        summary_age_ms=int(age_s * 1000) if known and age_s is not None else None,
+        chosen=chosen,
+    )
+
+
+def _answer(spec: JobSpec, state: JobState, found: Explanation, chosen: list[PoolName]) -> str:
+    """The first line: what a person wants to know."""
+    if state.state is not State.PENDING:
+        where = " and ".join(chosen)
+        return f"{spec.name} is {state.state.name}" + (f" in {where}" if where else f": {state.reason.prose}")
+    if found.reason is Reason.QUOTA and found.quota:
+        return f"{spec.name} waits: {found.quota[0].detail}"
+    nearest = next((v for v in found.pools if not v.fits and v.detail), None)
+    if found.reason in (Reason.SHAPE, Reason.RESOURCES) and nearest is not None:
+        return f"{spec.name} waits: no pool holds it; nearest is {nearest.pool}: {nearest.detail}"
+    return f"{spec.name} waits: {found.reason.prose}"
+
+
+def _suggestion(text: str) -> ports.Suggestion:
+    change, _, effect = text.partition(" → ")
+    return ports.Suggestion(change, effect)

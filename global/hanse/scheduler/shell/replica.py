@@ -1,0 +1,303 @@
+"""One global replica, assembled: membership and grants, the feed, the cycle, and the streams of its agents.
+
+Everything it knows is in the store or comes again by itself, so it owns no state: killed at any moment and started
+again it is another replica of the same name, with a nonce of its own.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hanse.bus.contract import Bus, BusError
+from hanse.kit.clock import Clock
+from hanse.kit.stream import StreamClosed
+from hanse.model.attach import Refusal
+from hanse.model.errors import HanseError
+from hanse.model.ids import PoolName, ReplicaId
+from hanse.model.summary import PoolSummary
+from hanse.scheduler.core.facts import SummaryFacts, SummaryOrder
+from hanse.scheduler.core.snapshot import Limits
+from hanse.scheduler.core.world import World
+from hanse.scheduler.shell.attach import Federation, attach, detach
+from hanse.scheduler.shell.committer import Committer
+from hanse.scheduler.shell.cycle import Cycle
+from hanse.scheduler.shell.details import Details
+from hanse.scheduler.shell.feed import Feed
+from hanse.scheduler.shell.fleet import Fleet
+from hanse.scheduler.shell.roots import Roots
+from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
+from hanse.scheduler.shell.states import States
+from hanse.shape import ShapeError, decode
+from hanse.store import keys
+from hanse.store.contract import ModRevisionIs, Put, Store, StoreError, StoreUnavailable, Txn
+from hanse.wire.summary import capacity_topic, summary_from_bytes, summary_topic
+
+log = logging.getLogger(__name__)
+
+FIRST_INCARNATION: Final = 1
+BUS_RETRY_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaConfig:
+    """Settings of a replica, each with its reason.
+
+    Attributes:
+        replica: name of this replica; a restart keeps it.
+        federation: name of the federation that this store belongs to.
+        address: where its API listens, for people and peers.
+        schedules: false for one that only serves the API and links.
+        lease_ttl_s: after this long without a sign of life others take its roots; at least 10 s over etcd.
+        cycle_interval_s: pause between cycles, in which events gather.
+    """
+
+    replica: ReplicaId
+    federation: str = "hanse"
+    address: str = ""
+    schedules: bool = True
+    lease_ttl_s: float = 10.0
+    cycle_interval_s: float = 0.01
+    limits: Limits = Limits()
+
+
+class Replica:
+    """A global scheduler with its link server.
+
+    Attributes:
+        fleet: answers about pools and explanations, for the API server.
+        details: answers that need an agent, for the API server.
+        peers: other replicas of this process, by name, so that a question finds the stream of any pool.
+    """
+
+    def __init__(
+        self, config: ReplicaConfig, store: Store, bus: Bus | None, clock: Clock, rng: random.Random
+    ) -> None:
+        self.config = config
+        self._store = store
+        self._bus = bus
+        self._clock = clock
+        self._rng = rng
+        self.nonce = f"{rng.getrandbits(64):016x}"
+        self.world = World(config.replica)
+        self.peers: Mapping[ReplicaId, Replica] = {}
+        self._sessions: dict[PoolName, Session] = {}
+        self.states = States(store, self._changed)
+        self.feed = Feed(store, self.world, clock, self._feed_changed)
+        self.roots = Roots(
+            store,
+            self.world,
+            clock,
+            replica=config.replica,
+            nonce=self.nonce,
+            address=config.address,
+            schedules=config.schedules,
+            lease_ttl_s=config.lease_ttl_s,
+        )
+        self.committer = Committer(
+            store,
+            self.world,
+            self.feed,
+            self.states,
+            clock,
+            nonce=self.nonce,
+            limits=config.limits,
+            write_id=self.write_id,
+        )
+        self.cycle = Cycle(
+            store,
+            self.world,
+            self.feed,
+            self.states,
+            self.committer,
+            clock,
+            rng,
+            nonce=self.nonce,
+            limits=config.limits,
+            interval_s=config.cycle_interval_s,
+            write_id=self.write_id,
+        )
+        self.fleet = Fleet(self.world, self.states, clock, nonce=self.nonce, limits=config.limits)
+        self.details = Details(self, self.world)
+
+    def write_id(self) -> int:
+        """Identity of one write: a random positive 63-bit number."""
+        return self._rng.getrandbits(62) + 1
+
+    # ---- life ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Serve until cancelled; then leave at once, so that others need not wait for the lease."""
+        await self._found()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.feed.run(), name="feed")
+                group.create_task(self.roots.run_membership(), name="membership")
+                group.create_task(self.roots.run_grants(self._changed), name="grants")
+                if self.config.schedules:
+                    group.create_task(self.cycle.run(), name="cycle")
+                if self._bus is not None:
+                    group.create_task(self._follow_bus(self._bus), name="bus")
+        finally:
+            await self.states.close()
+            await self.committer.close()
+
+    async def leave(self) -> None:
+        """Give the lease back: other replicas take the roots now. For a graceful stop."""
+        await self.roots.close()
+
+    async def _found(self) -> None:
+        """The first replica on an empty store gives it its name and its first incarnation."""
+        while True:
+            try:
+                await self._found_once()
+                return
+            except StoreUnavailable as error:
+                log.warning("store_unavailable", extra={"cause": str(error)})
+                await asyncio.sleep(1.0)
+
+    async def _found_once(self) -> None:
+        read = await self._store.read([keys.INCARNATION, keys.FEDERATION])
+        if keys.INCARNATION not in read.items:
+            ops = (
+                Put(keys.INCARNATION, str(FIRST_INCARNATION).encode()),
+                Put(keys.FEDERATION, self.config.federation.encode()),
+            )
+            await self._store.transact(
+                Txn((ModRevisionIs(keys.INCARNATION, 0), ModRevisionIs(keys.FEDERATION, 0)), ops)
+            )
+            read = await self._store.read([keys.INCARNATION, keys.FEDERATION])
+        found = read.items.get(keys.FEDERATION)
+        if found is not None and found.value.decode() != self.config.federation:
+            raise FederationMismatch(
+                f"the store belongs to federation {found.value.decode()!r}, not {self.config.federation!r};"
+                " name the right one in the settings"
+            )
+
+    def _changed(self) -> None:
+        self.cycle.wake()
+
+    def _feed_changed(self) -> None:
+        self.roots.look()
+        self.cycle.wake()
+        self.fleet.touch()
+
+    # ---- links -----------------------------------------------------------------------------------------------
+
+    def session(self, pool: PoolName) -> Session | None:
+        """The live stream of a pool, here or at a peer."""
+        mine = self._sessions.get(pool)
+        if mine is not None:
+            return mine
+        peer = self.peers.get(ReplicaId(self.world.attached_to(pool)))
+        return peer._sessions.get(pool) if peer is not None and peer is not self else None
+
+    async def serve_link(self, stream: AgentStream) -> None:
+        """Serve one agent's stream until it ends; never raises for what an agent does."""
+        try:
+            await self._serve_link(stream)
+        except (StreamClosed, StoreError, TimeoutError, HanseError) as error:
+            log.info("link_ended", extra={"cause": str(error)})
+        finally:
+            stream.close()
+
+    async def _serve_link(self, stream: AgentStream) -> None:
+        await self.feed.loaded.wait()
+        await self.roots.alive.wait()
+        hello = await read_hello(stream)
+        if isinstance(hello, Refusal):
+            return await refuse(stream, hello)
+        federation = Federation(self.config.federation, self.world.incarnation)
+        granted = await attach(
+            self._store,
+            self._clock,
+            hello,
+            federation=federation,
+            replica=self.config.replica,
+            lease=self.roots.lease,
+        )
+        if isinstance(granted, Refusal):
+            return await refuse(stream, granted)
+        session = Session(
+            self._store,
+            self.world,
+            self._clock,
+            stream,
+            hello,
+            granted,
+            replica=self.config.replica,
+            federation=federation,
+            write_id=self.write_id,
+            refused=self.cycle.refused,
+            on_summary=self.take_summary,
+        )
+        self._sessions[hello.pool] = session
+        try:
+            await session.run()
+        except BaseExceptionGroup as errors:
+            log.info("link_ended", extra={"pool": hello.pool, "cause": ending(errors)})
+        finally:
+            if self._sessions.get(hello.pool) is session:
+                del self._sessions[hello.pool]
+            await detach(self._store, hello.pool, granted)
+
+    # ---- summaries -------------------------------------------------------------------------------------------
+
+    def take_summary(self, summary: PoolSummary) -> None:
+        """A summary came, by link or by bus; the newest one wins, whatever way it took."""
+        try:
+            facts = self._facts(summary)
+        except ShapeError as error:
+            log.warning("summary_unreadable", extra={"pool": summary.pool, "cause": str(error)})
+            return
+        if self.world.accept_summary(summary.pool, facts):
+            self.cycle.wake()
+            self.fleet.touch()
+
+    def _facts(self, summary: PoolSummary) -> SummaryFacts:
+        order = SummaryOrder(summary.epoch.incarnation, summary.epoch.revision, summary.sequence)
+        return SummaryFacts(
+            order=order,
+            observed_revision=summary.observed_revision,
+            received_s=self._clock.monotonic(),
+            published_ms=summary.published_ms,
+            shape=decode(summary.shape),
+            empty_shape=decode(summary.empty_shape) if summary.empty_shape else None,
+            nodes=summary.nodes,
+            usable_nodes=summary.usable_nodes,
+            gpus=summary.gpus,
+            free_gpus=summary.free_gpus,
+            held_gangs=summary.held_gangs,
+            started_gangs=summary.started_gangs,
+            stopping_gangs=summary.stopping_gangs,
+        )
+
+    async def _follow_bus(self, bus: Bus) -> None:
+        """Take summaries from the bus while there is one; the links carry them too."""
+        while True:
+            try:
+                await self._read_bus(bus)
+            except BusError as error:
+                log.warning("bus_unavailable", extra={"cause": str(error)})
+            await asyncio.sleep(BUS_RETRY_S)
+
+    async def _read_bus(self, bus: Bus) -> None:
+        connection = await bus.connect(f"hanse-replica-{self.config.replica}-{self.nonce}")
+        try:
+            subscription = await connection.subscribe(summary_topic(self.config.federation, "+"))
+            async for message in subscription:
+                try:
+                    self.take_summary(summary_from_bytes(message.payload))
+                except HanseError as error:
+                    log.warning("summary_refused", extra={"topic": message.topic, "cause": str(error)})
+        finally:
+            await connection.close()
+
+
+class FederationMismatch(Exception):
+    """The store belongs to another federation."""
+
+
+__all__ = ["FederationMismatch", "Replica", "ReplicaConfig", "capacity_topic"]

@@ -1,0 +1,137 @@
+"""Membership and grants: which replica admits for which root.
+
+A replica is a leased key. Among those that are alive, the rendezvous winner of a root takes it by rewriting
+`grants/<root>` with the old revision in the guard, whether or not the old holder lives: from that revision on every
+commit of the old holder fails its comparison. No lease has to run out for safety; leases only say who wins.
+
+A grant names the *start* of a replica (its nonce), so every start rewrites its grants before it can commit (P4):
+what the process before it sent, and nobody heard of since, finds another grant than it compared. A replica acts on a
+grant only once the feed has shown it, and with it every binding that was written before it (P2).
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from hanse.kit.clock import Clock
+from hanse.model.ids import ReplicaId
+from hanse.scheduler.core.world import World, winner
+from hanse.store import keys
+from hanse.store.contract import LeaseGone, ModRevisionIs, Put, Store, StoreUnavailable, Txn, Unknown
+from hanse.store.schema import GrantValue, ReplicaValue, encode
+
+log = logging.getLogger(__name__)
+
+RENEW_FRACTION: Final = 3.0
+"""A lease is renewed this many times within its life."""
+
+GRANTS_PER_ROUND_MAX: Final = 256
+"""Roots taken in one go."""
+
+
+class Roots:
+    """Keeps this replica a member, and its grants rewritten.
+
+    Attributes:
+        nonce: identity of this start.
+        lease: the session's lease; 0 while there is none. What is bound to it dies with this replica.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        clock: Clock,
+        *,
+        replica: ReplicaId,
+        nonce: str,
+        address: str,
+        schedules: bool,
+        lease_ttl_s: float,
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._clock = clock
+        self._replica = replica
+        self._address = address
+        self._schedules = schedules
+        self._lease_ttl_s = lease_ttl_s
+        self._wake = asyncio.Event()
+        self.nonce = nonce
+        self.lease = 0
+        self.alive = asyncio.Event()
+
+    async def run_membership(self) -> None:
+        """Stay a member until cancelled: renew the lease, and join anew when it was lost."""
+        while True:
+            try:
+                if self.lease == 0:
+                    await self._join()
+                await asyncio.sleep(self._lease_ttl_s / RENEW_FRACTION)
+                if self.lease:
+                    await self._store.lease_keep_alive(self.lease)
+            except LeaseGone:
+                log.warning("membership_lost", extra={"replica": self._replica})
+                self._leave()
+            except StoreUnavailable as error:
+                log.warning("membership_unavailable", extra={"cause": str(error)})
+                await asyncio.sleep(self._lease_ttl_s / RENEW_FRACTION / 2)
+
+    def _leave(self) -> None:
+        self.lease = 0
+        self.alive.clear()
+
+    async def _join(self) -> None:
+        lease = await self._store.lease_grant(self._lease_ttl_s)
+        value = ReplicaValue(self.nonce, self._address, self._schedules, self._clock.now_ms())
+        put = Put(keys.replica(self._replica), encode(value), lease)
+        outcome = await self._store.transact(Txn((), (put,)))
+        if isinstance(outcome, Unknown):
+            return  # joined or not, the next round looks again under a new lease; the old one runs out
+        self.lease = lease
+        self.alive.set()
+        log.info("membership_joined", extra={"replica": self._replica, "nonce": self.nonce})
+
+    async def close(self) -> None:
+        """Leave at once instead of by the lease's end."""
+        lease, self.lease = self.lease, 0
+        if lease:
+            await self._store.lease_revoke(lease)
+
+    def look(self) -> None:
+        """Something about roots, grants or replicas may have changed."""
+        self._wake.set()
+
+    async def run_grants(self, took: Callable[[], None]) -> None:
+        """Rewrite the grants of every root that this replica wins, until cancelled."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                if await self._take():
+                    took()
+            except StoreUnavailable as error:
+                log.warning("grants_unavailable", extra={"cause": str(error)})
+                await asyncio.sleep(self._lease_ttl_s / RENEW_FRACTION / 2)
+                self._wake.set()
+
+    def wanted(self) -> list[str]:
+        """Roots that this replica wins and whose grant does not name this start of it."""
+        me = self._world.replicas.get(self._replica)
+        if not self._schedules or me is None or me.nonce != self.nonce:
+            return []
+        held = self._world.held_roots(self.nonce)
+        members = [self._world.replicas[r] for r in sorted(self._world.replicas)]
+        return [r for r in self._world.roots() if r not in held and winner(r, members) == self._replica]
+
+    async def _take(self) -> bool:
+        """Try to take what is wanted; whether anything was tried. A lost race shows in the feed, which wakes us."""
+        roots = self.wanted()[:GRANTS_PER_ROUND_MAX]
+        for root in roots:
+            known = self._world.grants.get(root)
+            guard = ModRevisionIs(keys.grant(root), known.revision if known is not None else 0)
+            value = GrantValue(self._replica, self.nonce, self._clock.now_ms())
+            outcome = await self._store.transact(Txn((guard,), (Put(keys.grant(root), encode(value)),)))
+            log.info("grant_taken", extra={"root": root, "outcome": type(outcome).__name__})
+        return bool(roots)

@@ -1,0 +1,246 @@
+"""One agent's stream: hello, epoch, complete set, then changes down and reports, summaries and answers up.
+
+The session owns four activities, all of which end with the stream: reading what the agent says, following the
+store's bindings of its pool, bringing its reports into effect, and heartbeats. Whoever fails first ends all.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from hanse.kit.clock import Clock
+from hanse.kit.stream import Stream, StreamClosed
+from hanse.link.v1 import link_pb2 as pb
+from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
+from hanse.model.detail import DetailReply, DetailRequest
+from hanse.model.errors import HanseError
+from hanse.model.ids import PoolName, ReplicaId
+from hanse.model.report import Acknowledged, Reports
+from hanse.model.summary import PoolSummary
+from hanse.scheduler.core.world import World
+from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
+from hanse.scheduler.shell.desired import DesiredSource, StaleRead
+from hanse.scheduler.shell.reports import Refused, ReportBook, Superseded
+from hanse.store import keys
+from hanse.store.contract import Compacted, Store, StoreError, prefix_end
+from hanse.store.moves import WriteId
+from hanse.wire.link import FromReplica, from_agent, to_agent
+
+log = logging.getLogger(__name__)
+
+HELLO_DEADLINE_S: Final = 10.0
+HEARTBEAT_S: Final = 5.0
+SILENCE_MAX_S: Final = 20.0
+"""A stream on which the agent has said nothing for this long is ended."""
+SEND_DEADLINE_S: Final = 10.0
+OUTGOING_MAX: Final = 1_000
+"""Messages that wait for a slow agent before the stream is ended."""
+
+AgentStream = Stream[pb.AttachResponse, pb.AttachRequest]
+
+
+class Session:
+    """A granted attachment."""
+
+    def __init__(
+        self,
+        store: Store,
+        world: World,
+        clock: Clock,
+        stream: AgentStream,
+        hello: Hello,
+        granted: Granted,
+        *,
+        replica: ReplicaId,
+        federation: Federation,
+        write_id: WriteId,
+        refused: Refused,
+        on_summary: Callable[[PoolSummary], None],
+    ) -> None:
+        self._store = store
+        self._world = world
+        self._clock = clock
+        self._stream = stream
+        self._hello = hello
+        self._granted = granted
+        self._replica = replica
+        self._federation = federation
+        self._on_summary = on_summary
+        self._outgoing: asyncio.Queue[FromReplica] = asyncio.Queue(OUTGOING_MAX)
+        self._answers: dict[int, asyncio.Queue[DetailReply]] = {}
+        self._asked = 0
+        self._heard_s = clock.monotonic()
+        self.book = ReportBook(store, clock, pool=hello.pool, epoch=granted.epoch, write_id=write_id, refused=refused)
+
+    @property
+    def pool(self) -> PoolName:
+        """The pool that is attached."""
+        return self._hello.pool
+
+    async def run(self) -> None:
+        """Serve until the stream ends."""
+        self._tell(Welcome(self._granted.epoch, self._federation.name, self._replica))
+        self._tell_settings()
+        async with asyncio.TaskGroup() as group:
+            for name, work in (
+                ("send", self._send()),
+                ("receive", self._receive()),
+                ("desired", self._desire()),
+                ("reports", self.book.run(lambda sequence: self._tell(Acknowledged(sequence)))),
+                ("heartbeat", self._beat()),
+                ("settings", self._follow_settings()),
+            ):
+                group.create_task(work, name=f"link-{self.pool}-{name}")
+
+    # ---- down ------------------------------------------------------------------------------------------------
+
+    def _tell(self, value: FromReplica) -> None:
+        try:
+            self._outgoing.put_nowait(value)
+        except asyncio.QueueFull:
+            raise StreamClosed(f"the agent of {self.pool} is too slow: {OUTGOING_MAX} messages wait") from None
+
+    async def _send(self) -> None:
+        while True:
+            value = await self._outgoing.get()
+            async with asyncio.timeout(SEND_DEADLINE_S):
+                await self._stream.send(to_agent(value))
+
+    async def _desire(self) -> None:
+        source = DesiredSource(self._store, self.pool, self._granted.epoch)
+        async for message in source.complete():
+            await self._outgoing.put(message)
+        prefix = keys.bindings(self.pool)
+        watch = self._store.watch(prefix, prefix_end(prefix), from_revision=source.revision + 1)
+        async with watch:
+            async for batch in watch:
+                async for message in source.changes(batch):
+                    await self._outgoing.put(message)
+
+    async def _beat(self) -> None:
+        sequence = 0
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            sequence += 1
+            self._tell(Heartbeat(sequence))
+            if self._clock.monotonic() - self._heard_s > SILENCE_MAX_S:
+                raise StreamClosed(f"the agent of {self.pool} has been silent for {SILENCE_MAX_S:.0f} s")
+
+    def _tell_settings(self) -> None:
+        self._tell(Settings(self._world.ordered_flavors(), self._world.flavors_revision))
+
+    async def _follow_settings(self) -> None:
+        told = self._world.flavors_revision
+        while True:
+            await asyncio.sleep(HEARTBEAT_S / 5)
+            if self._world.flavors_revision != told:
+                told = self._world.flavors_revision
+                self._tell_settings()
+
+    # ---- up --------------------------------------------------------------------------------------------------
+
+    async def _receive(self) -> None:
+        while True:
+            frame = await self._stream.receive()
+            self._heard_s = self._clock.monotonic()
+            match from_agent(frame):
+                case Reports() as reports:
+                    self.book.put(reports)
+                case PoolSummary() as summary:
+                    if summary.pool == self.pool and summary.epoch == self._granted.epoch:
+                        self._on_summary(summary)
+                case DetailReply() as reply:
+                    self._answer(reply)
+                case Heartbeat():
+                    pass
+                case Hello():
+                    raise StreamClosed("a second hello on one stream")
+
+    # ---- questions -------------------------------------------------------------------------------------------
+
+    def _answer(self, reply: DetailReply) -> None:
+        queue = self._answers.get(reply.id)
+        if queue is not None:
+            with contextlib.suppress(asyncio.QueueFull):  # a slow asker loses lines, never stops the stream
+                queue.put_nowait(reply)
+
+    def ask(self, question: DetailRequest) -> "Answers":
+        """Ask the agent; the answer comes in pieces. `question.id` is replaced by one of this stream's own."""
+        self._asked += 1
+        queue: asyncio.Queue[DetailReply] = asyncio.Queue(OUTGOING_MAX)
+        self._answers[self._asked] = queue
+        self._tell(DetailRequest(self._asked, question.question))
+        return Answers(self, self._asked, queue)
+
+    def stop_asking(self, number: int) -> None:
+        """The asker has gone."""
+        self._answers.pop(number, None)
+
+    def tell_cancel(self, number: int) -> None:
+        """Tell the agent that nobody waits for the rest."""
+        from hanse.model.detail import Cancel
+
+        with contextlib.suppress(StreamClosed):
+            self._tell(DetailRequest(number, Cancel()))
+
+
+class Answers:
+    """The pieces of one answer; leave it with `close`."""
+
+    def __init__(self, session: Session, number: int, queue: "asyncio.Queue[DetailReply]") -> None:
+        self._session = session
+        self._number = number
+        self._queue = queue
+        self._ended = False
+
+    async def next(self) -> DetailReply | None:
+        """The next piece, None after the last."""
+        if self._ended:
+            return None
+        reply = await self._queue.get()
+        self._ended = reply.end
+        return reply
+
+    def close(self) -> None:
+        """No more of it, please."""
+        self._session.stop_asking(self._number)
+        if not self._ended:
+            self._session.tell_cancel(self._number)
+
+
+async def read_hello(stream: AgentStream) -> Hello | Refusal:
+    """The first message of a stream."""
+    async with asyncio.timeout(HELLO_DEADLINE_S):
+        first = from_agent(await stream.receive())
+    if isinstance(first, Hello):
+        return first
+    return Refusal("HELLO", "the first message of a stream is a hello", False)
+
+
+async def refuse(stream: AgentStream, refusal: Refusal) -> None:
+    """Say why, and end the stream."""
+    log.warning("agent_refused", extra={"reason": refusal.reason, "cause": refusal.message})
+    with contextlib.suppress(StreamClosed, TimeoutError):
+        async with asyncio.timeout(SEND_DEADLINE_S):
+            await stream.send(to_agent(refusal))
+    stream.close()
+
+
+def ending(errors: BaseExceptionGroup[BaseException]) -> str:
+    """Why a session ended, in one line; re-raises what is not an ending but a bug."""
+    expected = (StreamClosed, Superseded, StaleRead, Compacted, StoreError, TimeoutError, HanseError)
+    _, bugs = errors.split(expected)
+    if bugs is not None:
+        raise bugs
+    return "; ".join(str(e) for e in _leaves(errors))
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for inner in error.exceptions for leaf in _leaves(inner)]
+    return [error]
+
+
+__all__ = ["AgentStream", "Answers", "Session", "attach", "detach", "ending", "read_hello", "refuse"]

@@ -1,0 +1,45 @@
+"""Reads specs from the store, in the wire form that travels on and in the model form that decisions need."""
+
+import zlib
+from collections.abc import Sequence
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from hanse.api.v1 import job_spec_pb2
+from hanse.model.errors import HanseError, InvalidArgument
+from hanse.model.ids import JobId
+from hanse.model.job import JobSpec
+from hanse.store import keys
+from hanse.store.contract import Store
+from hanse.store.schema import SpecEnvelope, decode_spec
+from hanse.wire.job import spec_from_wire
+
+
+async def read_envelopes(store: Store, jobs: Sequence[JobId]) -> dict[JobId, SpecEnvelope]:
+    """The stored specs of those jobs that have one and can be read."""
+    read = await store.read([keys.spec(job) for job in jobs])
+    found: dict[JobId, SpecEnvelope] = {}
+    for job in jobs:
+        kv = read.items.get(keys.spec(job))
+        if kv is not None:
+            try:
+                found[job] = decode_spec(kv.value)
+            except (zlib.error, msgspec.DecodeError):
+                continue
+    return found
+
+
+async def read_specs(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobSpec | HanseError]:
+    """The specs as model values; an error stands for one that is damaged, a missing one is left out."""
+    envelopes = await read_envelopes(store, jobs)
+    return {job: _parsed(envelope.spec) for job, envelope in envelopes.items()}
+
+
+def _parsed(data: bytes) -> JobSpec | HanseError:
+    try:
+        return spec_from_wire(job_spec_pb2.JobSpec.FromString(data))
+    except DecodeError:
+        return InvalidArgument("the stored spec is damaged", reason="SPEC_DAMAGED")
+    except HanseError as error:
+        return error

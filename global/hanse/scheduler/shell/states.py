@@ -1,0 +1,139 @@
+"""Follows the states of the queues whose roots this replica holds, and keeps its pending jobs.
+
+Only pending jobs are kept as objects, and split gangs that are about to start (their skew is watched). Everything
+else about a job stays in the store.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from hanse.model.ids import JobId, QueueUid, queue_of
+from hanse.model.lifecycle import JobState, State, decode_state
+from hanse.scheduler.core.pending import PendingSet, pending_job
+from hanse.scheduler.shell.feed import RETRY_S, load_range
+from hanse.store import keys
+from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable, prefix_end
+
+log = logging.getLogger(__name__)
+
+QUEUES_FOLLOWED_MAX: Final = 10_000
+"""Queues that one replica follows at once."""
+
+
+class States:
+    """The pending jobs of the queues that are followed.
+
+    Attributes:
+        pending: in order of service.
+        starting: split gangs that were told to start and do not all run yet, with the time of that decision.
+    """
+
+    def __init__(self, store: Store, on_change: Callable[[], None]) -> None:
+        self._store = store
+        self._on_change = on_change
+        self._tasks: dict[QueueUid, asyncio.Task[None]] = {}
+        self._loaded: set[QueueUid] = set()
+        self._taken: dict[JobId, int] = {}
+        self.pending = PendingSet()
+        self.starting: dict[JobId, JobState] = {}
+
+    def follow(self, queues: Mapping[QueueUid, str]) -> None:
+        """Follow exactly these queues; new ones are read from the start, others are forgotten."""
+        for uid in sorted(self._tasks):
+            if uid not in queues:
+                self._tasks.pop(uid).cancel()
+                self._forget(uid)
+        for uid in sorted(queues)[:QUEUES_FOLLOWED_MAX]:
+            if uid not in self._tasks or self._tasks[uid].done():
+                self._tasks[uid] = asyncio.create_task(self._run(uid), name=f"states-{uid}")
+
+    def loaded(self, uid: QueueUid) -> bool:
+        """Whether every state of the queue has been seen once."""
+        return uid in self._loaded
+
+    def took(self, job: JobId, revision: int) -> None:
+        """This replica bound the job at that revision: it is pending no more, whatever older events still come."""
+        self._taken[job] = revision
+        self.pending.remove(job)
+
+    async def refresh(self, jobs: Sequence[JobId]) -> None:
+        """Read these jobs' states now: a guard on them did not hold, or an outcome was not known."""
+        if not jobs:
+            return
+        read = await self._store.read([keys.state(job) for job in jobs])
+        for key in sorted(read.items):
+            uid = queue_of(keys.job_of(key))
+            if uid in self._loaded:
+                self._put(uid, read.items[key])
+        self._on_change()
+
+    async def close(self) -> None:
+        """Stop following."""
+        tasks = [self._tasks[uid] for uid in sorted(self._tasks)]
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _forget(self, uid: QueueUid) -> None:
+        self._loaded.discard(uid)
+        self.pending.remove_queue(uid)
+        for job in [j for j in self.starting if queue_of(j) == uid]:
+            del self.starting[job]
+
+    async def _run(self, uid: QueueUid) -> None:
+        while True:
+            try:
+                await self._load_and_follow(uid)
+            except Compacted:
+                log.info("states_reload", extra={"queue": uid})
+            except StoreUnavailable as error:
+                log.warning("states_unavailable", extra={"queue": uid, "cause": str(error)})
+                await asyncio.sleep(RETRY_S)
+
+    async def _load_and_follow(self, uid: QueueUid) -> None:
+        prefix = keys.states(uid)
+        items, revision = await load_range(self._store, prefix, prefix_end(prefix))
+        self._forget(uid)
+        for kv in items:
+            self._put(uid, kv)
+        self._loaded.add(uid)
+        self._on_change()
+        watch = self._store.watch(prefix, prefix_end(prefix), from_revision=revision + 1)
+        async with watch:
+            async for batch in watch:
+                for event in batch.events:
+                    self._apply(uid, event)
+                self._on_change()
+
+    def _apply(self, uid: QueueUid, event: Event) -> None:
+        if event.kind is EventKind.PUT:
+            self._put(uid, event.kv)
+        else:
+            job = keys.job_of(event.kv.key)
+            self.pending.remove(job)
+            self.starting.pop(job, None)
+
+    def _put(self, uid: QueueUid, kv: KeyValue) -> None:
+        job = keys.job_of(kv.key)
+        try:
+            state = decode_state(kv.value)
+        except ValueError as error:
+            log.error("state_bad_value", extra={"job": job, "cause": str(error)})
+            return
+        taken = self._taken.pop(job, 0)
+        if state.state is State.PENDING and kv.mod_revision < taken:
+            self._taken[job] = taken
+            return
+        if state.state is State.PENDING:
+            known = self.pending.get(job)
+            if known is None or known.state_revision < kv.mod_revision:
+                self.pending.put(pending_job(job, uid, state, kv.mod_revision))
+        else:
+            self.pending.remove(job)
+        if state.state is State.STARTING and len(state.pools) > 1:
+            self.starting[job] = state
+        else:
+            self.starting.pop(job, None)
