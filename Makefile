@@ -23,8 +23,8 @@ demo: setup ## start an embedded federation, place a 512-pod gang, show why; DEM
 	@$(BIN)/hanse demo $(if $(filter once,$(DEMO)),--once)
 
 .PHONY: test
-test: setup ## run every test; T=… narrows it: a path or pytest options
-	@$(BIN)/python -m pytest $(T)
+test: setup ## run every test; TESTS=… narrows it: paths or pytest options
+	@$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: check
 check: setup ## style, types, import contracts, generated code, protos: everything that needs no run
