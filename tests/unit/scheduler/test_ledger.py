@@ -1,0 +1,67 @@
+"""In-flight capacity: exact, whatever order bindings and summaries arrive in."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hanse.scheduler.core.ledger import PoolLedger
+from tests.unit.scheduler.worlds import binding, inventory, request, summary
+
+EMPTY = inventory({"r1": 4, "r2": 4}).shape()
+
+
+def test_a_binding_newer_than_the_summary_is_taken_out() -> None:
+    ledger = PoolLedger()
+    ledger.accept(summary(EMPTY, 1, observed=10))
+    ledger.put("old", binding(1, "p", request(2), 10))
+    ledger.put("new", binding(2, "p", request(3), 11))
+    shape = ledger.shape()
+    assert shape is not None
+    assert shape.free_gpus() == 8 * 8 - 3 * 8
+    assert ledger.unacknowledged() == 1
+
+
+def test_a_summary_that_has_it_is_not_charged_twice() -> None:
+    ledger = PoolLedger()
+    ledger.put("new", binding(2, "p", request(3), 11))
+    ledger.accept(summary(EMPTY, 1, observed=11))
+    shape = ledger.shape()
+    assert shape is not None
+    assert shape.free_gpus() == 64
+
+
+def test_an_older_summary_is_not_taken() -> None:
+    ledger = PoolLedger()
+    assert ledger.accept(summary(EMPTY, 5, observed=20))
+    assert not ledger.accept(summary(EMPTY, 4, observed=10))
+
+
+def test_what_no_longer_fits_is_left_for_the_agent_to_refuse() -> None:
+    ledger = PoolLedger()
+    ledger.accept(summary(EMPTY, 1, observed=10))
+    ledger.put("a", binding(1, "p", request(9), 11))
+    shape = ledger.shape()
+    assert shape is not None
+    assert shape.free_gpus() == 64
+
+
+@given(st.permutations(range(6)), st.integers(9, 16), st.data())
+def test_the_order_of_arrival_does_not_matter(order: list[int], observed: int, data: st.DataObject) -> None:
+    sizes = [1, 2, 1, 3, 1, 2]
+    straight, shuffled = PoolLedger(), PoolLedger()
+    straight.accept(summary(EMPTY, 1, observed))
+    for n, size in enumerate(sizes):
+        straight.put(str(n), binding(n, "p", request(size), 10 + n))
+    at = data.draw(st.integers(0, len(order)))
+    gone = data.draw(st.sampled_from(order))
+    for place, n in enumerate(order):
+        if place == at:
+            shuffled.accept(summary(EMPTY, 1, observed))
+        shuffled.put(str(n), binding(n, "p", request(sizes[n]), 10 + n))
+        shuffled.shape()
+    shuffled.accept(summary(EMPTY, 1, observed))
+    straight.remove(str(gone))
+    shuffled.remove(str(gone))
+    a, b = straight.shape(), shuffled.shape()
+    assert a is not None
+    assert b is not None
+    assert a.key == b.key

@@ -1,0 +1,174 @@
+"""The pure cycle: what goes where, what waits, and why."""
+
+import random
+
+import pytest
+
+from hanse.model.ids import PoolName
+from hanse.model.job import Slice
+from hanse.model.reasons import Reason
+from hanse.model.request import GangRequest
+from hanse.scheduler.core.explain import explain
+from hanse.scheduler.core.pending import PendingJob
+from hanse.scheduler.core.plan import Plan, flavor_choices, run_cycle, verify
+from hanse.scheduler.core.snapshot import Limits, Snapshot
+from hanse.scheduler.core.world import World
+from tests.unit.scheduler.worlds import A100, H100, NONCE, QUEUE, binding, inventory, job, pending, request, world
+
+LIMITS = Limits()
+WHOLE = inventory({"r1": 4, "r2": 4}).shape()
+BROKEN = inventory({"r1": 4, "r2": 4}, used={f"r{r}-{n}": 1 for r in (1, 2) for n in range(4)}).shape()
+
+
+def at(found: World) -> Snapshot:
+    return found.snapshot(now_s=0.0, nonce=NONCE)
+
+
+def cycle(found: World, jobs: list[tuple[PendingJob, GangRequest]], limits: Limits = LIMITS) -> Plan:
+    service = pending(j for j, _ in jobs).service({})
+    return run_cycle(at(found), service, {j.class_hash: r for j, r in jobs}, limits, random.Random(1))
+
+
+def both(number: int, want: GangRequest, **kwargs: int) -> tuple[PendingJob, GangRequest]:
+    return job(number, want, **kwargs), want
+
+
+def test_a_gang_goes_whole_to_the_pool_that_holds_it_not_to_the_one_with_more_in_sum() -> None:
+    found = world({"broken": BROKEN, "small": inventory({"r1": 2}).shape()}, {H100: 64})
+    plan = cycle(found, [both(1, request(2))])
+    assert [p.pool for d in plan.decisions for p in d.parts] == ["small"]
+
+
+def test_priority_goes_before_age_and_age_before_id() -> None:
+    found = world({"p": inventory({"r1": 2}).shape()}, {H100: 64})
+    plan = cycle(
+        found,
+        [both(1, request(1), submit_ms=5), both(2, request(1), submit_ms=1), both(3, request(1), priority=9)],
+    )
+    assert [d.job.job[-1] for d in plan.decisions] == ["3", "2"]
+
+
+def test_two_gangs_and_room_for_one_give_one_decision() -> None:
+    found = world({"p": WHOLE}, {H100: 640})
+    plan = cycle(found, [both(1, request(8), submit_ms=1), both(2, request(8), submit_ms=2)])
+    assert len(plan.decisions) == 1
+    assert [b.reason for b in plan.blocked.values()] == [Reason.SHAPE]
+
+
+def test_what_is_in_flight_counts() -> None:
+    found = world({"p": WHOLE}, {H100: 640})
+    found.put_binding("b", binding(7, "p", request(1), revision=11))
+    assert not cycle(found, [both(1, request(8))]).decisions
+
+
+def test_quota_is_the_sum_of_live_bindings() -> None:
+    found = world({"p": WHOLE}, {H100: 16})
+    found.put_binding("b", binding(7, "p", request(1), revision=8))
+    plan = cycle(found, [both(1, request(2))])
+    assert not plan.decisions
+    (blocked,) = plan.blocked.values()
+    assert (blocked.reason, blocked.verdicts[0].wanted, blocked.verdicts[0].found) == (Reason.QUOTA, 16, 8)
+    found.remove_binding("b")
+    assert len(cycle(found, [both(1, request(2))]).decisions) == 1
+
+
+def test_a_flavor_without_quota_is_not_used() -> None:
+    found = world({"p": WHOLE}, {A100: 640})
+    assert not cycle(found, [both(1, request(1))]).decisions
+    assert not cycle(found, [both(1, request(1, flavors=(H100,)))]).decisions
+
+
+def test_the_next_flavor_is_tried_when_the_first_has_no_room() -> None:
+    found = world({"a": inventory({"r": 1}, name=A100).shape(), "h": WHOLE}, {A100: 640, H100: 640})
+    plan = cycle(found, [both(1, request(2, flavors=(A100, H100)))])
+    assert [d.parts[0].flavors for d in plan.decisions] == [(H100,)]
+
+
+def test_a_held_queue_and_a_foreign_root_bind_nothing() -> None:
+    assert not cycle(world({"p": WHOLE}, {H100: 640}, held=True), [both(1, request(1))]).decisions
+    foreign = world({"p": WHOLE}, {H100: 640})
+    plan = run_cycle(
+        foreign.snapshot(now_s=0.0, nonce="another start"),
+        pending([job(1, request(1))]).service({}),
+        {job(1, request(1)).class_hash: request(1)},
+        LIMITS,
+        random.Random(1),
+    )
+    assert not plan.decisions
+
+
+def test_a_cordoned_or_stale_pool_gets_nothing() -> None:
+    stale = world({"p": WHOLE}, {H100: 640})
+    plan = run_cycle(
+        stale.snapshot(now_s=31.0, nonce=NONCE),
+        pending([job(1, request(1))]).service({}),
+        {job(1, request(1)).class_hash: request(1)},
+        LIMITS,
+        random.Random(1),
+    )
+    assert [b.reason for b in plan.blocked.values()] == [Reason.STALE]
+
+
+def test_a_gang_that_may_is_split_between_slices_over_the_fewest_pools() -> None:
+    pools = {"a": inventory({"r": 3}).shape(), "b": inventory({"r": 5}).shape(), "c": inventory({"r": 2}).shape()}
+    want = request(6, slices=(Slice(2, "rack"),), max_pools=2)
+    plan = cycle(world(pools, {H100: 640}), [both(1, want)])
+    parts = plan.decisions[0].parts
+    assert [(p.pool, p.counts) for p in parts] == [("b", ((0, 4, 0),)), ("a", ((0, 2, 4),))]
+    assert not cycle(world(pools, {H100: 640}), [both(1, request(6))]).decisions
+
+
+def test_equal_arguments_give_equal_plans_whatever_the_order_of_insertion() -> None:
+    jobs = [both(n, request(1 + n % 3), submit_ms=n) for n in range(6)]
+    shapes = {"a": WHOLE, "b": BROKEN, "c": inventory({"r": 3}).shape()}
+    one = cycle(world(shapes, {H100: 640}), jobs)
+    reordered = world(dict(reversed(shapes.items())), {H100: 640})
+    for name, slot in (("a", 0), ("b", 1), ("c", 2)):
+        facts = reordered.pool_facts(PoolName(name))
+        assert facts is not None
+        reordered.put_pool(type(facts)(PoolName(name), slot, 4, levels=facts.levels))
+    two = cycle(reordered, list(reversed(jobs)))
+    assert one.decisions == two.decisions
+
+
+def test_a_bug_in_one_class_stops_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hanse.scheduler.core import plan as module
+
+    original = module.prepare
+
+    def broken(want: GangRequest, flavors: tuple[object, ...]) -> object:
+        if want.pods == 3:
+            raise ZeroDivisionError("a bug")
+        return original(want, flavors)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(module, "prepare", broken)
+    plan = cycle(world({"p": WHOLE}, {H100: 640}), [both(1, request(3)), both(2, request(1), submit_ms=9)])
+    assert len(plan.decisions) == 1
+    assert list(plan.failed.values()) == ["ZeroDivisionError: a bug"]
+
+
+def test_verify_keeps_what_still_fits_and_drops_what_does_not() -> None:
+    found = world({"p": WHOLE}, {H100: 640})
+    plan = cycle(found, [both(1, request(4), submit_ms=1), both(2, request(4), submit_ms=2)])
+    assert len(verify(at(found), plan.decisions, LIMITS)) == 2
+    found.put_binding("other", binding(7, "p", request(2), revision=12))
+    assert [d.job.job[-1] for d in verify(at(found), plan.decisions, LIMITS)] == ["1"]
+
+
+def test_flavor_choices_keep_the_order_and_share_one_for_sets_without() -> None:
+    two = GangRequest(request(1).sets + request(1).sets)
+    assert list(flavor_choices(two, [H100, A100], [A100, H100])) == [(H100, H100), (A100, A100)]
+    named = GangRequest(request(1, flavors=(A100,)).sets + request(1).sets)
+    assert list(flavor_choices(named, [H100, A100], [A100, H100])) == [(A100, H100), (A100, A100)]
+    assert not list(flavor_choices(request(1, flavors=(A100,)), [H100], [H100, A100]))
+
+
+def test_an_explanation_names_every_pool_with_the_constraint_and_what_would_help() -> None:
+    found = world({"broken": BROKEN, "racks": inventory({"r1": 3, "r2": 3}).shape()}, {H100: 640})
+    answer = explain(at(found), QUEUE, request(4, required="rack"), LIMITS)
+    assert {v.pool for v in answer.pools} == {"broken", "racks"}
+    assert answer.reason is Reason.SHAPE
+    near = answer.pools[0]
+    assert (near.pool, near.wanted, near.found) == ("racks", 4, 3)
+    assert any("3 pods instead of 4" in h for h in answer.helps)
+    assert any("preferred instead of required" in h for h in answer.helps)
