@@ -20,6 +20,7 @@ ONE_PACKAGE: Final = {
     "typer": frozenset({"hanse.cli"}),
     "click": frozenset({"hanse.cli"}),
     "rich": frozenset({"hanse.cli"}),
+    "opentelemetry": frozenset({"hanse.kit"}),
     "sqlite3": frozenset({"hanse.store.sqlite", "hanse.simcluster"}),
 }
 
