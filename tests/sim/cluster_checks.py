@@ -14,18 +14,14 @@ Checked at every operation that a cluster carries out:
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from hanse.model.ids import Attempt, JobId, Part, PoolName
 from hanse.simcluster.engine import Engine
 from hanse.simcluster.facts import Fact, FactKind
-from hanse.simcluster.gang import NEVER, Gang
 from hanse.simcluster.inputs import Claim, EpochId, Forget, GangId, HeldSet, Hold, Input
-from hanse.simcluster.nodes import UNKNOWN_RESOURCE
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.schema import Desired
+from tests.sim import rooms
 from tests.sim.verdict import Court
 from tests.sim.view import SeenBinding, StoreView
 
@@ -154,18 +150,16 @@ class ClusterChecks:
 
     def _check_nodes(self, engine: ObservedEngine, hold: Hold, now_s: float) -> None:
         """No node of the record is over-full by our own gangs, nor taken where inventory is known to have shrunk."""
-        table = engine.nodes
-        ours = held_amounts(engine)
-        nodes = np.unique(engine.gangs[hold.gang].nodes)
-        whole = np.array([[table.groups[table.group_of[n]].allocatable[r] for n in nodes] for r in table.resources])
-        over: NDArray[np.bool_] = np.any(ours[:, nodes] > whole, axis=0)
-        used = ours[:, nodes] + table.foreign[:, nodes]
-        full: NDArray[np.bool_] = np.any(used > table.allocatable[:, nodes], axis=0)
-        shut = ~table.ready[nodes] | table.cordoned[nodes] | ~table.healthy[nodes] | table.removed[nodes]
-        for at, node in enumerate(nodes.tolist()):
+        held = rooms.held(engine)
+        for node in sorted(set(engine.gangs[hold.gang].nodes.tolist())):
             old_news = now_s - self._node_changed_s.get((engine.pool, node), 0.0) > AGENT_LAG_MAX_S
-            if over[at] or (old_news and (full[at] or shut[at])):
-                what = f"{engine.pool} holds {_name(hold.gang)} on {table.names[node]}, which has no room for it"
+            every = rooms.added(held[node], rooms.foreign(engine, node))
+            over = rooms.exceeds(held[node], rooms.whole(engine, node))
+            full = rooms.exceeds(every, rooms.offered(engine, node)) or not rooms.usable(engine, node)
+            if over or (full and old_news):
+                what = (
+                    f"{engine.pool} holds {_name(hold.gang)} on {engine.nodes.names[node]}, which has no room for it"
+                )
                 self._accuse("S1", what, hold.gang.job, engine.pool)
 
     def _forgot(self, pool: PoolName, gang: GangId) -> None:
@@ -219,27 +213,6 @@ class ClusterChecks:
     def running(self, job: JobId) -> dict[tuple[PoolName, GangId], int]:
         """Pods of a job that occupy nodes, by pool and gang."""
         return self._pods_of(job).occupying
-
-
-def held_amounts(engine: Engine) -> NDArray[np.int64]:
-    """What our gangs hold of every node, by resource and node: places of pods that run or may yet run."""
-    table = engine.nodes
-    amounts = np.zeros_like(table.taken)
-    for gang in engine.gangs.values():
-        holding = holding_pods(gang)
-        for (first, end), request in zip(gang.bounds, gang.requests, strict=True):
-            nodes = gang.nodes[first:end][holding[first:end]]
-            for row, amount in request:
-                if row != UNKNOWN_RESOURCE:
-                    np.add.at(amounts[row], nodes, amount)
-    return amounts
-
-
-def holding_pods(gang: Gang) -> NDArray[np.bool_]:
-    """Which pods of a gang keep their place: those that occupy it, and those that were not created yet."""
-    waiting = (gang.phase == NEVER) & gang.recorded & (not gang.stopped)
-    holding: NDArray[np.bool_] = gang.occupying | waiting
-    return holding
 
 
 def _pods(held: HeldSet) -> int:

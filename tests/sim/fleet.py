@@ -15,7 +15,7 @@ from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue
 from hanse.model.resources import CPU, PODS, Resources
 from hanse.model.selectors import Operator, Requirement
 from hanse.simcluster.programs import EXIT_ENV, RUNTIME_ENV
-from hanse.simcluster.spec import ClusterSpec, GroupLevel, NodeGroup, Timing
+from hanse.simcluster.spec import ClusterSpec, GroupLevel, NodeGroup, Sizes, Timing
 from hanse.store import keys
 from hanse.store.contract import Put
 from hanse.store.schema import CohortValue, FlavorValue, PriorityValue, QueueValue, encode
@@ -72,13 +72,18 @@ def _cluster(name: str, rng: Random, swarm: Swarm) -> ClusterSpec:
         NodeGroup(
             prefix=f"{name}-{model.lower()}",
             levels=levels,
-            sizes=tuple(rng.randint(1, 4) for _ in range(max(1, swarm.nodes_max // (3 * len(models))))),
+            sizes=_sizes(rng, max(1, swarm.nodes_max // (3 * len(models)))),
             allocatable=NODE,
             labels={GPU_LABEL: model},
         )
         for model in models
     )
     return ClusterSpec(name, groups, TIMING, seed=rng.randrange(2**31))
+
+
+def _sizes(rng: Random, racks: int) -> Sizes:
+    """Racks of one to four hosts."""
+    return ((racks,), tuple(rng.randint(1, 4) for _ in range(racks)))
 
 
 def _queue(name: str, rng: Random) -> Queue:

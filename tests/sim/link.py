@@ -21,14 +21,17 @@ Out = TypeVar("Out", bound=Message)
 In = TypeVar("In", bound=Message)
 M = TypeVar("M", bound=Message)
 
+Heard = Callable[[Actor, Message], None]
+
 STALL_MAX_S: Final = 15.0
 
 
 class _Pipe(Generic[M]):
     """One direction. `sent` counts what is on its way or waits to be read: what a window of flow control bounds."""
 
-    def __init__(self, weather: Weather) -> None:
+    def __init__(self, weather: Weather, heard: Callable[[M], None]) -> None:
         self._weather = weather
+        self._heard = heard
         self._arrived: deque[M] = deque()
         self._sent = 0
         self._last_at_s = 0.0
@@ -43,6 +46,7 @@ class _Pipe(Generic[M]):
         if self.closed_out:
             raise StreamClosed("the connection is over")
         self._sent += 1
+        self._heard(message)
         loop, swarm = self._weather.loop, self._weather.swarm
         leaves_s = max(loop.time(), self._stalled_until_s) + self._weather.lag(swarm.link_lag_s)
         self._last_at_s = max(self._last_at_s, leaves_s)
@@ -116,13 +120,13 @@ class _End(Generic[Out, In]):
 class Connection(Generic[Out, In]):
     """One connection between two processes; `near` and `far` are its ends, `client` dialled it."""
 
-    def __init__(self, weather: Weather, client: Actor, server: Actor) -> None:
+    def __init__(self, weather: Weather, client: Actor, server: Actor, heard: Heard) -> None:
         self.client = client
         self.server = server
         self.over = False
         self._weather = weather
-        self._there: _Pipe[Out] = _Pipe(weather)
-        self._back: _Pipe[In] = _Pipe(weather)
+        self._there: _Pipe[Out] = _Pipe(weather, lambda message: heard(client, message))
+        self._back: _Pipe[In] = _Pipe(weather, lambda message: None)
         self.near: _End[Out, In] = _End(self, self._there, self._back)
         self.far: _End[In, Out] = _End(self, self._back, self._there)
 
@@ -159,15 +163,16 @@ class Connection(Generic[Out, In]):
 
 
 class Network:
-    """The connections of a run."""
+    """The connections of a run; `heard` is told of every message that a client sends."""
 
-    def __init__(self, weather: Weather) -> None:
+    def __init__(self, weather: Weather, heard: Heard) -> None:
         self._weather = weather
+        self._heard = heard
         self._connections: list[Connection[Message, Message]] = []
 
     def connect(self, client: Actor, server: Actor) -> Connection[Message, Message]:
         self._connections = [c for c in self._connections if not c.over]
-        connection: Connection[Message, Message] = Connection(self._weather, client, server)
+        connection: Connection[Message, Message] = Connection(self._weather, client, server, self._heard)
         self._connections.append(connection)
         return connection
 

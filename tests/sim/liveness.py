@@ -12,18 +12,16 @@ places, fits.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hanse.model.ids import FlavorName, JobId
+from hanse.model.ids import FlavorName, JobId, queue_of
 from hanse.model.job import JobSpec, PodSet
 from hanse.model.lifecycle import State
 from hanse.model.reasons import Reason
+from hanse.model.resources import PODS
 from hanse.simcluster.engine import Engine
 from hanse.simcluster.inputs import GangId
 from hanse.store import keys
 from hanse.store.schema import Desired
-from tests.sim.cluster_checks import held_amounts
+from tests.sim import rooms
 from tests.sim.fleet import FLAVORS, GPU_LABEL, MODELS
 from tests.sim.view import StoreView
 
@@ -93,7 +91,7 @@ def _pending(view: StoreView, engines: tuple[Engine, ...], specs: dict[JobId, Jo
     for job, state in view.states.items():
         if state.state is not State.PENDING:
             continue
-        queue = view.queues.get(keys.queue_of(job))
+        queue = view.queues.get(queue_of(job))
         if queue is None:
             continue
         if queue[1].held:
@@ -125,7 +123,7 @@ def fits_somewhere(view: StoreView, engines: tuple[Engine, ...], job: JobId, spe
 
 
 def _quota_allows(view: StoreView, job: JobId, spec: JobSpec, flavor: FlavorName) -> bool:
-    uid = keys.queue_of(job)
+    uid = queue_of(job)
     nominal = next((q.amounts for q in view.queues[uid][1].quotas if q.flavor == flavor), None)
     if nominal is None:
         return False
@@ -138,51 +136,53 @@ def _quota_allows(view: StoreView, job: JobId, spec: JobSpec, flavor: FlavorName
 
 
 def _fits(engine: Engine, spec: JobSpec, flavor: FlavorName) -> bool:
-    table = engine.nodes
-    free = table.allocatable - table.foreign - held_amounts(engine)
     model = MODELS[[f.name for f in FLAVORS].index(flavor)]
-    usable = table.ready & ~table.cordoned & table.healthy & ~table.removed
-    nodes = [i for i in range(len(table)) if usable[i] and table.labels[i].get(GPU_LABEL) == model]
-    return all(_place(engine, free, nodes, pod_set) for pod_set in spec.pod_sets)
+    held = rooms.held(engine)
+    free: dict[int, rooms.Amounts] = {}
+    for node, labels in enumerate(engine.nodes.labels):
+        if rooms.usable(engine, node) and labels.get(GPU_LABEL) == model:
+            taken = rooms.added(held.get(node, {}), rooms.foreign(engine, node))
+            offered = rooms.offered(engine, node)
+            free[node] = {name: amount - taken.get(name, 0) for name, amount in offered.items()}
+    return all(_place(engine, free, pod_set) for pod_set in spec.pod_sets)
 
 
-def _place(engine: Engine, free: NDArray[np.int64], nodes: list[int], pod_set: PodSet) -> bool:
+def _place(engine: Engine, free: dict[int, rooms.Amounts], pod_set: PodSet) -> bool:
     """Take room for every pod of a set out of `free`, in the first domain that has it; False if none has."""
-    table = engine.nodes
-    request = table.request(pod_set.resources)
-    for domain in _domains(engine, nodes, pod_set):
-        rooms = {node: min(int(free[row, node]) // amount for row, amount in request if amount) for node in domain}
-        rooms = {node: max(0, room) for node, room in rooms.items()}
-        if _whole_slices(engine, rooms, pod_set) < pod_set.count:
-            continue
-        if not pod_set.topology.slices:
-            left = pod_set.count
-            for node, room in rooms.items():
-                taken = min(room, left)
-                left -= taken
-                for row, amount in request:
-                    free[row, node] -= taken * amount
-        return True
+    request = {PODS: 1, **pod_set.resources}
+    for domain in _domains(engine, free, pod_set):
+        room = {n: max(0, min(free[n].get(name, 0) // need for name, need in request.items())) for n in domain}
+        if _whole_slices(engine, room, pod_set) >= pod_set.count:
+            _take(free, room, request, pod_set.count)
+            return True
     return False
 
 
-def _domains(engine: Engine, nodes: list[int], pod_set: PodSet) -> list[list[int]]:
+def _take(free: dict[int, rooms.Amounts], room: dict[int, int], request: rooms.Amounts, count: int) -> None:
+    for node, pods in room.items():
+        taken = min(pods, count)
+        count -= taken
+        for name, need in request.items():
+            free[node][name] -= taken * need
+
+
+def _domains(engine: Engine, free: dict[int, rooms.Amounts], pod_set: PodSet) -> list[list[int]]:
     if pod_set.topology.required != "rack":
-        return [nodes]
-    return list(_by_rack(engine, nodes).values())
+        return [list(free)]
+    return list(_by_rack(engine, free).values())
 
 
-def _by_rack(engine: Engine, nodes: Iterable[int]) -> dict[tuple[int, str], list[int]]:
-    racks: dict[tuple[int, str], list[int]] = {}
+def _by_rack(engine: Engine, nodes: Iterable[int]) -> dict[str, list[int]]:
+    racks: dict[str, list[int]] = {}
     for node in nodes:
-        racks.setdefault((engine.nodes.group_of[node], engine.nodes.paths[node][0]), []).append(node)
+        racks.setdefault(engine.nodes.paths[node][0], []).append(node)
     return racks
 
 
-def _whole_slices(engine: Engine, rooms: dict[int, int], pod_set: PodSet) -> int:
+def _whole_slices(engine: Engine, room: dict[int, int], pod_set: PodSet) -> int:
     """Pods that fit, counting only whole slices per rack where the set has slices."""
     if not pod_set.topology.slices:
-        return sum(rooms.values())
+        return sum(room.values())
     size = pod_set.topology.slices[0].size
-    racks = _by_rack(engine, rooms)
-    return sum(sum(rooms[node] for node in members) // size * size for members in racks.values())
+    racks = _by_rack(engine, room)
+    return sum(sum(room[node] for node in members) // size * size for members in racks.values())

@@ -19,6 +19,7 @@ from hanse.scheduler.shell import cycle
 from tests.sim.verdict import Court
 
 REPLAYED_P: Final = 0.1
+NAME: Final = "run_cycle"
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -29,7 +30,7 @@ RunCycle = Callable[[Snapshot, Service, Mapping[int, GangRequest], Limits, Rando
 @contextmanager
 def watched(court: Court, rng: Random) -> Iterator[None]:
     """While inside, a sample of all cycles is replayed."""
-    original: RunCycle = cycle.run_cycle
+    original: RunCycle = vars(cycle)[NAME]
 
     def run_cycle(
         snapshot: Snapshot, service: Service, requests: Mapping[int, GangRequest], limits: Limits, own: Random
@@ -44,11 +45,11 @@ def watched(court: Court, rng: Random) -> Iterator[None]:
             court.accuse("S10", f"equal arguments gave the plans {plan} and {second}")
         return plan
 
-    cycle.run_cycle = run_cycle
+    setattr(cycle, NAME, run_cycle)
     try:
         yield
     finally:
-        cycle.run_cycle = original
+        setattr(cycle, NAME, original)
 
 
 def _shuffled_snapshot(snapshot: Snapshot, rng: Random) -> Snapshot:

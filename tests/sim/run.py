@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from tests.sim.mutants import MUTANTS, applied
-
+from hanse.simcluster.engine import Engine
 from tests.sim import replay
 from tests.sim.fleet import draw_fleet
 from tests.sim.liveness import Unsettled, running_sets_differ, unsettled
 from tests.sim.loop import SimLoop, Stuck
+from tests.sim.mutants import MUTANTS, applied
 from tests.sim.nemesis import Nemesis
 from tests.sim.people import People
 from tests.sim.swarm import Swarm, draw
@@ -109,8 +109,12 @@ async def _settle(world: World, people: People) -> None:
 def _look(world: World, people: People) -> Unsettled | None:
     if people.busy:
         return Unsettled("L4", "somebody still waits for an answer", ())
-    engines = [site.engine for site in world.pools]
-    return unsettled(world.view, engines, people.books.specs) or running_sets_differ(world.view, engines)
+    engines: list[Engine] = [site.engine for site in world.pools]
+    return (
+        unsettled(world.view, engines, people.books.specs)
+        or running_sets_differ(world.view, engines)
+        or world.summary_checks.at_rest(engines)
+    )
 
 
 def _outcome(seed: int, swarm: Swarm, world: World, people: People, began_s: float, story: bool) -> Outcome:

@@ -21,7 +21,7 @@ from hanse.model.errors import HanseError, Unavailable
 from hanse.model.ids import PoolName
 from hanse.simcluster.cluster import SimCluster
 from hanse.simcluster.facts import Fact, FactKind
-from hanse.simcluster.inputs import Accept, Input, RestoreNodes, pack
+from hanse.simcluster.inputs import Accept, Hold, Input, RestoreNodes, pack
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, LeaseGone, Txn
@@ -36,6 +36,7 @@ from tests.sim.loop import Actor, Life, SimClock, SimLoop
 from tests.sim.store import FaultyStore, ObservedStore, StoreWeather
 from tests.sim.store_checks import StoreChecks
 from tests.sim.story import Story
+from tests.sim.summary_checks import SummaryChecks
 from tests.sim.swarm import Swarm
 from tests.sim.telling import told_event, told_input
 from tests.sim.verdict import Court
@@ -103,9 +104,10 @@ class World:
         self.view = StoreView()
         self.store_checks = StoreChecks(self.view, self.court)
         self.cluster_checks = ClusterChecks(self.view, self.court)
+        self.summary_checks = SummaryChecks(self.court)
         self.store_weather = StoreWeather(self.weather)
         self.bus_weather = BusWeather(self.weather)
-        self.network = Network(self.weather)
+        self.network = Network(self.weather, self._heard)
         self.store = ObservedStore(self.clock, self)
         self.replicas = [ReplicaSite(f"r{number}") for number in range(swarm.replicas)]
         self.pools = [self._pool_site(spec) for spec in fleet.clusters]
@@ -235,7 +237,7 @@ class World:
         connection = self.network.connect(client, process.actor)
         assert process.replica is not None
         self.loop.spawn(process.actor, process.replica.serve_link(connection.far), name="serve-link")
-        return connection.near  # type: ignore[return-value]  # the network carries any messages
+        return connection.near
 
     # ---- faults that need the truth
 
@@ -325,6 +327,15 @@ class World:
             outcome = f" refused: {refused}" if refused else ""
             self.story.note(f"{engine.pool} {text}{outcome}", engine.pool, *about)
         self.cluster_checks.applied(engine, change, refused, self.loop.time())
+        if isinstance(change, Hold) and not refused:
+            self.summary_checks.held(engine, change)
+
+    def _heard(self, client: Actor, message: Message) -> None:
+        """An agent said something over its link."""
+        if not isinstance(message, link_pb2.AttachRequest) or message.WhichOneof("body") != "summary":
+            return
+        engine = next(site.engine for site in self.pools if site.name == message.summary.pool)
+        self.summary_checks.said(engine, message.summary)
 
     def noted(self, engine: ObservedEngine, fact: Fact) -> None:
         """Pods changed."""
