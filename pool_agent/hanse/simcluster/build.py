@@ -7,6 +7,7 @@ from typing import Final
 from hanse.kit.clock import Clock
 from hanse.simcluster.cluster import SimCluster
 from hanse.simcluster.engine import Engine
+from hanse.simcluster.restoring import open_folder
 from hanse.simcluster.spec import ClusterSpec
 
 UID_CHARS: Final = 16
@@ -18,8 +19,12 @@ def build_cluster(spec: ClusterSpec, clock: Clock, state_path: Path | None = Non
     Raises:
         HanseError: the folder belongs to another running process, is damaged, or cannot be written.
     """
-    engine = Engine(spec, uid=_uid(spec, 0, ""), now_ms=clock.now_ms())
-    return SimCluster(engine, clock)
+    now_ms = clock.now_ms()
+    if state_path is None:
+        return SimCluster(Engine(spec, uid=_uid(spec, 0, ""), now_ms=now_ms), clock)
+    uid = _uid(spec, now_ms, str(state_path.absolute()))
+    engine, storage = open_folder(state_path, spec, now_ms=now_ms, uid=uid)
+    return SimCluster(engine, clock, storage)
 
 
 def _uid(spec: ClusterSpec, created_ms: int, place: str) -> str:

@@ -1,23 +1,23 @@
 """The shell of a simulated cluster: an engine, a clock, a timer, and whoever waits for changes.
 
 Nothing here decides anything. Calls bring the engine up to the present, write what they are about to do into the
-journal, do it, and wake the watchers; a timer does the same for what happens by itself. Calls never wait, so they are
-plain functions; only watching and following wait, and are async.
+journal, do it, and wake the watchers; a timer does the same for what happens by itself. Calls never wait, so they
+are plain functions; only watching and following wait, and are async.
 
-Rules:
-* An input is in the journal before it is in the engine. If the journal takes it not (a full disk), nothing happened.
-* One timer, armed for the next due time, by the event loop's clock: under a virtual-time loop an hour takes no time.
-* The present never goes back, whatever the wall clock does.
+Rules: * An input is in the journal before it is in the engine. If the journal takes it not (a full disk), nothing
+happened. * One timer, armed for the next due time, by the event loop's clock: under a virtual-time loop an hour
+takes no time. * The present never goes back, whatever the wall clock does.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import closing
 from typing import Final
 
 from hanse.kit.clock import Clock
 from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound, OutOfRange, Unavailable
 from hanse.simcluster.engine import Changed, Engine
-from hanse.simcluster.facts import Fact
+from hanse.simcluster.facts import FactBatch
 from hanse.simcluster.inputs import AgentInput, Claim, EpochId, Input, OperatorInput
 from hanse.simcluster.nodes import Indexes
 from hanse.simcluster.pod_lines import LOG_LINE_EVERY_MS, PodLines, PodName
@@ -35,7 +35,7 @@ class SimCluster:
     def __init__(self, engine: Engine, clock: Clock, storage: Storage | None = None) -> None:
         self.engine = engine
         self._clock = clock
-        self._storage: Storage = storage or MemoryStorage()
+        self._storage: Storage = storage or MemoryStorage(engine.nodes.names)
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
         self._waiting: list[asyncio.Event] = []
@@ -182,14 +182,14 @@ class SimCluster:
                 await changed.wait()
         raise Unavailable(f"the simulated cluster {self.name} has been shut down")
 
-    async def pod_log(self, from_seq: int, *, follow: bool) -> AsyncIterator[list[Fact]]:
+    async def pod_log(self, from_seq: int, *, follow: bool) -> AsyncIterator[FactBatch]:
         """Facts from a position on, in order, in batches. Raises OutOfRange if the position is not kept."""
         self.sync()
         reader = self._storage.facts_from(from_seq)
-        with _Waiting(self._waiting) as changed:
+        with closing(reader), _Waiting(self._waiting) as changed:
             while not self._closed:
                 changed.clear()
-                while batch := reader.read():
+                while (batch := reader.read()).facts:
                     yield batch
                 if not follow:
                     return

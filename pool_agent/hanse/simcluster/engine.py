@@ -2,16 +2,16 @@
 
 No clock, no files, no event loop: `apply` takes one input at a time, `advance` lets happen what is due, and both
 leave behind facts for the pod log and a growing version for watchers. What is due happens at its due time, however
-late somebody looks: whether `advance` is called every millisecond or once a day makes no difference to any fact, so
-a cluster that nobody runs goes on, and a journal of inputs restores it to the letter.
+late somebody looks: whether `advance` is called every millisecond or once a day makes no difference to any fact,
+so a cluster that nobody runs goes on, and a journal of inputs restores it to the letter.
 
 Order of things that are due at once: the one that was created first. An expected refusal is a text (the reason),
-never an exception. Watchers are served from one index of the version at which each object last changed, which costs
-one entry an object and can never overflow.
+never an exception. Watchers are served from one index of the version at which each object last changed, which
+costs one entry an object and can never overflow.
 """
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -61,25 +61,36 @@ class Engine:
     Attributes:
         now_ms: wall time up to which everything has happened.
         version: grows with every change; also the seq of the last fact.
+        serial: of the last gang that was created, ours or not.
         facts: what happened since they were last taken.
     """
 
-    def __init__(self, spec: ClusterSpec, *, uid: str, now_ms: int, with_foreign: bool = True) -> None:
+    def __init__(
+        self,
+        spec: ClusterSpec,
+        *,
+        uid: str,
+        now_ms: int,
+        with_foreign: bool = True,
+        ghosts: Sequence[str] = (),
+    ) -> None:
         self.spec = spec
         self.uid = uid
         self.now_ms = now_ms
-        self.version = 1
-        self.nodes = NodeTable(spec)
+        self.version = 0
+        self.nodes = NodeTable(spec, ghosts)
         self.gangs: dict[GangId, Gang] = {}
         self.foreign: dict[str, ForeignGang] = {}
         self.claim = Claim("", NO_EPOCH, 0)
         self.facts: list[Fact] = []
-        self._serial = 0
+        self.serial = 0
         self._dues: list[tuple[int, int, Gang | ForeignGang]] = []
         self._changed_at: dict[Changed, int] = {}
         if with_foreign:
             for gang in generate(spec, self.nodes):
-                self._place_foreign(gang)
+                self.serial += 1
+                gang.serial = self.serial
+                self.place_foreign(gang)
 
     # Time
 
@@ -182,8 +193,8 @@ class Engine:
             return "" if same else "another record of this gang, or pods without one, exist"
         if len(hold.payload) > PAYLOAD_BYTES_MAX:
             return f"payload of {len(hold.payload)} bytes; at most {PAYLOAD_BYTES_MAX} are kept"
-        self._serial += 1
-        self.gangs[hold.gang] = Gang(self._serial, hold, self.nodes)
+        self.serial += 1
+        self.gangs[hold.gang] = Gang(self.serial, hold, self.nodes)
         return ""
 
     def _start(self, start: Start) -> str:
@@ -272,8 +283,12 @@ class Engine:
         for gang in self.foreign.values():
             on = np.isin(gang.nodes, nodes)
             if on.any():
-                self.nodes.take_foreign(gang.nodes[on], gang.resources, -1)
+                self.nodes.add_foreign(gang.nodes[on], self.nodes.request(gang.resources), -1)
                 gang.nodes = gang.nodes[~on]
+
+    def lose_pods_of_removed(self) -> None:
+        """Pods on nodes that do not exist cease to exist too."""
+        self._lose_pods_on(np.flatnonzero(self.nodes.removed).astype(np.int32), NODE_LOST)
 
     def _lose_pods_on(self, nodes: Indexes, reason: str) -> None:
         hit = np.zeros(len(self.nodes), dtype=np.bool_)
@@ -288,7 +303,7 @@ class Engine:
         table = self.nodes
         table.alive[nodes] = table.ready[nodes] = table.healthy[nodes] = True
         table.removed[nodes] = table.cordoned[nodes] = False
-        table.reset_allocatable(nodes)
+        table.offer_whole(nodes)
         for node in nodes.tolist():
             table.added_taints.pop(node, None)
         self._fact(FactKind.NODES_RESTORED, self.now_ms, nodes=pack(nodes))
@@ -297,7 +312,7 @@ class Engine:
 
     def _mark_nodes(self, nodes: Indexes, mark: MarkNodes) -> str:
         table = self.nodes
-        unknown = next((name for name in mark.allocatable if name not in table.row_of), None)
+        unknown = next((name for name in mark.allocatable if name not in table.column_of), None)
         if unknown is not None:
             return f"no node offers {unknown!r}"
         for flags, value in ((table.cordoned, mark.cordoned), (table.healthy, mark.healthy)):
@@ -305,8 +320,7 @@ class Engine:
                 flags[nodes] = value
         if mark.ready is not None:
             table.ready[nodes] = table.alive[nodes] & mark.ready
-        for name, amount in mark.allocatable.items():
-            table.allocatable[table.row_of[name], nodes] = amount
+        table.offer(nodes, mark.allocatable)
         self._mark_taints(nodes, mark)
         self._touch_nodes(nodes)
         return ""
@@ -333,17 +347,22 @@ class Engine:
         if refused:
             return refused
         self.nodes.give(gang.nodes, self.nodes.request(gang.resources))
-        self._place_foreign(gang)
-        self._schedule(gang)
+        self.serial += 1
+        gang.serial = self.serial
+        self.place_foreign(gang)
         self._touch_nodes(np.unique(gang.nodes))
         return ""
 
-    def _place_foreign(self, gang: ForeignGang) -> None:
-        """Account for pods of somebody else; where they came from, they fitted."""
-        self._serial += 1
-        gang.serial = self._serial
+    def place_foreign(self, gang: ForeignGang) -> None:
+        """Account for pods of somebody else, whether they fit or not."""
         self.foreign[gang.name] = gang
-        self.nodes.take_foreign(gang.nodes, gang.resources, 1)
+        self.nodes.add_foreign(gang.nodes, self.nodes.request(gang.resources), 1)
+        self._schedule(gang)
+
+    def adopt(self, gang: Gang) -> None:
+        """Take over a gang as it was left, with what its pods occupy accounted for already."""
+        self.gangs[gang.hold.gang] = gang
+        self._schedule(gang)
 
     def _remove_foreign(self, remove: RemoveForeign) -> str:
         gang = self.foreign.get(remove.name)
@@ -357,7 +376,7 @@ class Engine:
     def _end_foreign(self, gang: ForeignGang) -> None:
         gang.due_ms = FOR_EVER_MS
         del self.foreign[gang.name]
-        self.nodes.take_foreign(gang.nodes, gang.resources, -1)
+        self.nodes.add_foreign(gang.nodes, self.nodes.request(gang.resources), -1)
         self._touch_nodes(np.unique(gang.nodes))
 
     # Facts and versions

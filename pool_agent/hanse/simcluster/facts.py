@@ -1,14 +1,18 @@
 """What happened to pods: the entries of the pod log.
 
-Facts follow from the inputs, but an auditor must not have to trust the engine's arithmetic twice, and reads them in
-order from any position. `seq` is the cluster's version right after the fact.
+Facts follow from the inputs, but an auditor must not have to trust the engine's arithmetic twice, and reads them
+in order from any position. `seq` is the cluster's version right after the fact.
 """
 
+from collections.abc import Sequence
 from enum import IntEnum, unique
+from typing import Final, NamedTuple
 
 import msgspec
 
 from hanse.simcluster.inputs import EpochId, GangId, HeldSet
+
+FACTS_BATCH_MAX: Final = 1_000  # facts that a reader gives at once, more or less
 
 
 @unique
@@ -57,3 +61,10 @@ class Fact(msgspec.Struct, frozen=True, array_like=True):
     epoch: EpochId | None = None
     nodes: bytes = b""
     reason: str = ""
+
+
+class FactBatch(NamedTuple):
+    """Facts in order, and the names of the nodes that they name by index."""
+
+    names: Sequence[str]
+    facts: list[Fact]

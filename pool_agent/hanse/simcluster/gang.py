@@ -1,8 +1,8 @@
 """The pods of one gang as arrays: a gang of thousands changes by a handful of array operations.
 
-A pod's number is its position set by set in rank order. Pods are created from number 0 on, so that "which were ever
-created" is one count. The programs of a pod set begin together when the set's last pod has started (as collective
-training does), hence all pods of a set end at once, whatever the jitter of their starts.
+A pod's number is its position set by set in rank order. Pods are created from number 0 on, so that "which were
+ever created" is one count. The programs of a pod set begin together when the set's last pod has started (as
+collective training does), hence all pods of a set end at once, whatever the jitter of their starts.
 
 Phases go NEVER → PENDING → RUNNING → SUCCEEDED | FAILED, from RUNNING also to STOPPING → SUCCEEDED | FAILED, from
 PENDING straight to FAILED when it is told to stop, and from everywhere to MISSING. The gang gives back what a pod
@@ -74,6 +74,7 @@ class Gang:
         created: pods that were ever created.
         started_ms: time of the first start, 0 if never started.
         stopped: whether it was ever told to stop.
+        distinct: whether no two of its pods share a node.
         cause: why each finished pod ended.
         start_ms, ended_ms: of each pod, 0 if not reached.
         due_ms: when something happens next by itself; FOR_EVER_MS if nothing will.
@@ -85,6 +86,7 @@ class Gang:
         "counts",
         "created",
         "deadline_ms",
+        "distinct",
         "due_ms",
         "ended_ms",
         "failure",
@@ -117,6 +119,7 @@ class Gang:
         sets = hold.sets
         self.nodes: Indexes = unpack(sets[0].nodes if len(sets) == 1 else b"".join(s.nodes for s in sets))
         self.bounds: tuple[tuple[int, int], ...] = _bounds(hold)
+        self.distinct = len(set(self.nodes.tolist())) == len(self.nodes)
         self.requests: tuple[Request, ...] = tuple(table.request(held.resources) for held in sets)
         pods = len(self.nodes)
         self.phase: NDArray[np.uint8] = np.zeros(pods, dtype=np.uint8)
@@ -190,8 +193,8 @@ class Gang:
         if refused:
             return refused
         if self.start is None:
-            self.started_ms, self.start = now_ms, start
-            self.programs = tuple(_program(start, held.name) for held in self.hold.sets)
+            self.started_ms = now_ms
+            self._learn(start)
             if start.duration_ms:
                 self.deadline_ms = round_up(now_ms + start.duration_ms, timing.tick)
         if end > first:
@@ -199,12 +202,37 @@ class Gang:
         self._changed()
         return ""
 
+    def _learn(self, start: Start) -> None:
+        self.start = start
+        self.programs = tuple(_program(start, held.name) for held in self.hold.sets)
+
+    def resume(self, start: Start | None, table: NodeTable) -> None:
+        """Go on from arrays and times that were set from outside; what the pods occupy is taken, fit or not."""
+        if start is not None:
+            self._learn(start)
+        occupying = self.occupying
+        for (a, b), request in zip(self.bounds, self.requests, strict=True):
+            table.occupy(self.nodes[a:b][occupying[a:b]], request)
+        self._changed()
+
+    def take_over(self, other: "Gang", table: NodeTable) -> None:
+        """Go on as another object of the same pods was left."""
+        self.recorded, self.created = other.recorded, other.created
+        self.started_ms, self.stopped = other.started_ms, other.stopped
+        self.phase[:], self.cause[:] = other.phase, other.cause
+        self.start_ms[:], self.ended_ms[:] = other.start_ms, other.ended_ms
+        self.wave_ms, self.set_end_ms = other.wave_ms, other.set_end_ms
+        self.stop_end_ms, self.stop_kills = other.stop_end_ms, other.stop_kills
+        self.deadline_ms, self.failure = other.deadline_ms, other.failure
+        self.resume(other.start, table)
+
     def _refusal(self, first: int, end: int, table: NodeTable) -> str:
         if self.stopped and end > first:
             return "the gang was told to stop"
         nodes = self.nodes[first:end]
-        down = ~(table.ready[nodes] & table.alive[nodes])
-        return f"node {table.names[nodes[int(down.argmax())]]} is not ready" if down.any() else ""
+        if table.ready[nodes].all():
+            return ""
+        return f"node {table.names[int(nodes[int(table.ready[nodes].argmin())])]} is not ready"
 
     def _take(self, first: int, end: int, table: NodeTable) -> str:
         taken: list[tuple[int, int, Request]] = []
@@ -212,10 +240,10 @@ class Gang:
             low, high = max(a, first), min(b, end)
             if low >= high:
                 continue
-            refused = table.take(self.nodes[low:high], request)
+            refused = table.take(self.nodes[low:high], request, distinct=self.distinct)
             if refused:
                 for undo_low, undo_high, undo in taken:
-                    table.give(self.nodes[undo_low:undo_high], undo)
+                    table.give(self.nodes[undo_low:undo_high], undo, distinct=self.distinct)
                 return refused
             taken.append((low, high, request))
         return ""
@@ -308,7 +336,7 @@ class Gang:
         for (a, b), request in zip(self.bounds, self.requests, strict=True):
             nodes = self.nodes[a:b][leaving[a:b]]
             if len(nodes):
-                table.give(nodes, request)
+                table.give(nodes, request, distinct=self.distinct)
         self.phase[leaving] = phase
         self.cause[leaving] = cause
         self.ended_ms[leaving] = now_ms

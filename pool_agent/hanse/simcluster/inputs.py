@@ -1,7 +1,7 @@
 """What can be done to a simulated cluster, as values: the only way in, and what its journal is made of.
 
-The engine is a function of its spec, its inputs and their times. A journal of inputs therefore restores it exactly,
-and nothing that follows from them (a pod that begins to run, a pod that ends) needs to be written down.
+The engine is a function of its spec, its inputs and their times. A journal of inputs therefore restores it
+exactly, and nothing that follows from them (a pod that begins to run, a pod that ends) needs to be written down.
 
 Nodes are indexes, packed as little-endian int32; the journal's header says which names they stand for.
 """

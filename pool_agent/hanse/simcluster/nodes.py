@@ -1,12 +1,13 @@
 """The nodes of a simulated cluster: facts by index, amounts as arrays.
 
 A node is an index everywhere inside; its name, domains and labels are looked up only where somebody outside asks.
-`taken` counts what runs on a node whoever started it, `foreign` the part that is not the federation's. Both may
-exceed `allocatable` when a device breaks under running pods, and nothing new is admitted then, as by a kubelet.
+`free` is what is left of `allocatable` beside everything that runs, whoever started it, and `foreign` what is not
+the federation's of that. It goes below zero when a device breaks under running pods; nothing new is admitted then.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +16,39 @@ from hanse.model.ids import NodeName
 from hanse.model.resources import GPU_RESOURCES, PODS, Resources
 from hanse.model.selectors import Effect, Taint
 from hanse.simcluster.labels import LayeredLabels
-from hanse.simcluster.spec import NODES_MAX, ClusterSpec, NodeGroup, Sizes, hosts_in
+from hanse.simcluster.spec import NODES_MAX, ClusterSpec, NodeGroup, hosts_in
+
+NO_GROUP: Final = -1
+REQUESTS_CACHED_MAX: Final = 10_000  # shapes of pods
 
 Indexes = NDArray[np.int32]
-Request = tuple[tuple[int, int], ...]
-"""What one pod takes: (row of the resource, amount)."""
 
-UNKNOWN_RESOURCE: Final = -1
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one pod takes.
+
+    Attributes:
+        amounts: by resource of the table.
+        unknown: a resource that no node offers, "" if there is none.
+    """
+
+    amounts: NDArray[np.int64]
+    unknown: str = ""
+
 
 NOT_READY: Final = Taint("node.kubernetes.io/not-ready", "", Effect.NO_EXECUTE)
 UNSCHEDULABLE: Final = Taint("node.kubernetes.io/unschedulable", "", Effect.NO_SCHEDULE)
 
 
 class NodeTable:
-    """All nodes of one cluster."""
+    """All nodes of one cluster.
 
-    def __init__(self, spec: ClusterSpec) -> None:
+    Attributes:
+        ghosts: nodes that the spec no longer has, and gangs still name; they are removed for ever.
+    """
+
+    def __init__(self, spec: ClusterSpec, ghosts: Sequence[str] = ()) -> None:
         _check_size(spec)
         self.names: list[NodeName] = []
         self.paths: list[tuple[str, ...]] = []
@@ -39,6 +57,9 @@ class NodeTable:
         self.groups: tuple[NodeGroup, ...] = spec.groups
         for number, group in enumerate(spec.groups):
             self._add_group(number, group)
+        self.ghosts = tuple(ghosts)
+        for name in ghosts:
+            self._add_ghost(NodeName(name))
         self.index: dict[str, int] = {name: i for i, name in enumerate(self.names)}
         if len(self.index) != len(self.names):
             raise ValueError(f"pool {spec.name}: two node groups give nodes the same name; set their node_prefix")
@@ -53,21 +74,37 @@ class NodeTable:
             self.labels.append(LayeredLabels(group.labels, keys, path, name))
             self.group_of.append(number)
 
+    def _add_ghost(self, name: NodeName) -> None:
+        self.names.append(name)
+        self.paths.append((name,))
+        self.labels.append(LayeredLabels({}, (), (), name))
+        self.group_of.append(NO_GROUP)
+
     def _fill_arrays(self) -> None:
         count = len(self.names)
         self.resources: list[str] = sorted({n for group in self.groups for n in group.allocatable} | {PODS})
-        self.row_of: dict[str, int] = {name: row for row, name in enumerate(self.resources)}
-        members = np.array(self.group_of, dtype=np.int32)
-        per_group = [[group.allocatable[n] for group in self.groups] for n in self.resources]
-        self.allocatable: NDArray[np.int64] = np.array(per_group, dtype=np.int64)[:, members]
-        self.taken: NDArray[np.int64] = np.zeros((len(self.resources), count), dtype=np.int64)
-        self.foreign: NDArray[np.int64] = np.zeros_like(self.taken)
+        self.column_of: dict[str, int] = {name: row for row, name in enumerate(self.resources)}
+        self._requests: dict[tuple[tuple[str, int], ...], Request] = {}
+        self.allocatable: NDArray[np.int64] = self.whole(np.arange(count))
+        self.free: NDArray[np.int64] = self.allocatable.copy()
+        self.foreign: NDArray[np.int64] = np.zeros_like(self.free)
         self.ready: NDArray[np.bool_] = np.ones(count, dtype=np.bool_)
         self.alive: NDArray[np.bool_] = np.ones(count, dtype=np.bool_)
         self.removed: NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
         self.cordoned: NDArray[np.bool_] = np.zeros(count, dtype=np.bool_)
         self.healthy: NDArray[np.bool_] = np.ones(count, dtype=np.bool_)
         self.added_taints: dict[int, tuple[Taint, ...]] = {}
+        gone = slice(count - len(self.ghosts), count)
+        self.ready[gone] = self.alive[gone] = False
+        self.removed[gone] = True
+
+    def whole(self, nodes: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
+        """What nodes offer when nothing is broken."""
+        per_group = [[group.allocatable[n] for n in self.resources] for group in self.groups]
+        per_group.append([0] * len(self.resources))  # of ghosts: NO_GROUP is the last index
+        owners = np.array(self.group_of, dtype=np.int32)[nodes]
+        whole: NDArray[np.int64] = np.array(per_group, dtype=np.int64)[owners]
+        return whole
 
     def __len__(self) -> int:
         return len(self.names)
@@ -78,71 +115,105 @@ class NodeTable:
         return np.array([index[name] for name in names], dtype=np.int32)
 
     def request(self, resources: Mapping[str, int]) -> Request:
-        """What one pod with these resources takes; row UNKNOWN_RESOURCE for what no node offers."""
-        rows = [(self.row_of.get(name, UNKNOWN_RESOURCE), amount) for name, amount in resources.items()]
-        return (*rows, (self.row_of[PODS], 1))
+        """What one pod with these resources takes, one of `pods` included."""
+        key = tuple(resources.items())
+        found = self._requests.get(key)
+        if found is None:
+            if len(self._requests) >= REQUESTS_CACHED_MAX:
+                self._requests.clear()
+            found = self._requests[key] = self._new_request(resources)
+        return found
 
-    def take(self, nodes: Indexes, request: Request) -> str:
-        """Admit one pod on each of the nodes (a node may occur more than once), all or none.
+    def _new_request(self, resources: Mapping[str, int]) -> Request:
+        amounts = np.zeros(len(self.resources), dtype=np.int64)
+        unknown = ""
+        for name, amount in {PODS: 1, **resources}.items():
+            if name in self.column_of:
+                amounts[self.column_of[name]] = amount
+            elif amount > 0:
+                unknown = name
+        return Request(amounts, unknown)
+
+    def take(self, nodes: Indexes, request: Request, *, distinct: bool = False) -> str:
+        """Admit one pod on each of the nodes, all or none; `distinct` promises that no node occurs twice.
 
         Returns:
             "" if admitted, else the kubelet's reason with the first node that has no room.
         """
-        for position, (row, amount) in enumerate(request):
-            if row == UNKNOWN_RESOURCE:
-                self.give(nodes, request[:position])
-                return "OutOfResource: no node offers what the pod asks for"
-            taken = self.taken[row]
-            np.add.at(taken, nodes, amount)
-            over = taken[nodes] > self.allocatable[row][nodes]
-            if over.any():
-                self.give(nodes, request[: position + 1])
-                return f"OutOf{self.resources[row]}: node {self.names[nodes[int(over.argmax())]]} is full"
+        if request.unknown:
+            return f"OutOf{request.unknown}: no node offers it"
+        if distinct:
+            left = self.free[nodes] - request.amounts
+        else:
+            need = np.bincount(nodes, minlength=len(self.names))[nodes]
+            left = self.free[nodes] - need[:, np.newaxis] * request.amounts
+        if left.min(initial=0) < 0 and (short := (left < 0) & (request.amounts > 0)).any():
+            position, row = (int(i) for i in np.argwhere(short)[0])
+            return f"OutOf{self.resources[row]}: node {self.names[int(nodes[position])]} is full"
+        self.free[nodes] = left
         return ""
 
-    def give(self, nodes: Indexes, request: Request) -> None:
+    def give(self, nodes: Indexes, request: Request, *, distinct: bool = False) -> None:
         """Undo `take`."""
-        for row, amount in request:
-            np.subtract.at(self.taken[row], nodes, amount)
+        if distinct:
+            self.free[nodes] += request.amounts
+        else:
+            np.add.at(self.free, nodes, request.amounts)
 
-    def take_foreign(self, nodes: Indexes, resources: Mapping[str, int], sign: int) -> None:
+    def occupy(self, nodes: Indexes, request: Request) -> None:
+        """Account for a pod on each of the nodes that runs already, whether it fits or not."""
+        np.subtract.at(self.free, nodes, request.amounts)
+
+    def add_foreign(self, nodes: Indexes, request: Request, sign: int) -> None:
         """Account for one pod of somebody else on each of the nodes: begun (sign 1) or ended (-1)."""
-        for row, amount in self.request(resources):
-            np.add.at(self.taken[row], nodes, sign * amount)
-            np.add.at(self.foreign[row], nodes, sign * amount)
+        np.subtract.at(self.free, nodes, sign * request.amounts)
+        np.add.at(self.foreign, nodes, sign * request.amounts)
 
-    def reset_allocatable(self, nodes: Indexes) -> None:
+    def offer(self, nodes: Indexes, amounts: Mapping[str, int]) -> None:
+        """Nodes offer other amounts of some resources from now on, whatever runs there."""
+        for name, amount in amounts.items():
+            row = self.column_of[name]
+            self.free[nodes, row] += amount - self.allocatable[nodes, row]
+            self.allocatable[nodes, row] = amount
+
+    def offer_whole(self, nodes: Indexes) -> None:
         """Nodes offer again what their group says."""
-        for row, name in enumerate(self.resources):
-            whole = [self.groups[self.group_of[node]].allocatable[name] for node in nodes.tolist()]
-            self.allocatable[row, nodes] = whole
+        whole = self.whole(nodes)
+        self.free[nodes] += whole - self.allocatable[nodes]
+        self.allocatable[nodes] = whole
 
     def taints(self, node: int) -> tuple[Taint, ...]:
         """All taints of a node, also those that mirror its state."""
         mirrored = () if self.ready[node] else (NOT_READY,)
         cordon = (UNSCHEDULABLE,) if self.cordoned[node] else ()
-        return (*self.groups[self.group_of[node]].taints, *self.added_taints.get(node, ()), *mirrored, *cordon)
+        own = self.groups[self.group_of[node]].taints
+        return (*own, *self.added_taints.get(node, ()), *mirrored, *cordon)
 
     def allocatable_of(self, node: int) -> Resources:
         """What a node offers, before any usage."""
         group = self.groups[self.group_of[node]].allocatable
-        column = self.allocatable[:, node].tolist()
+        column = self.allocatable[node].tolist()
         same = all(group[name] == amount for name, amount in zip(self.resources, column, strict=True))
         return group if same else Resources(zip(self.resources, column, strict=True))
 
     def foreign_of(self, node: int) -> Resources:
         """What pods of somebody else use of a node."""
-        return Resources(zip(self.resources, self.foreign[:, node].tolist(), strict=True))
+        return Resources(zip(self.resources, self.foreign[node].tolist(), strict=True))
 
     def below(self, path: str) -> Indexes:
         """Nodes under a path of domain names (`b7/r03`), or the one node of that name; none if there is no such."""
         if path in self.index:
-            return np.array([self.index[path]], dtype=np.int32)
+            found = [self.index[path]]
+            return np.array([i for i in found if self.group_of[i] != NO_GROUP], dtype=np.int32)
         parts = tuple(part for part in path.split("/") if part)
         depth = len(parts)
         if not parts:
             return np.zeros(0, dtype=np.int32)
-        found = [i for i, own in enumerate(self.paths) if own[:depth] == parts or self._ends_in(i, parts)]
+        found = [
+            i
+            for i, own in enumerate(self.paths[: len(self) - len(self.ghosts)])
+            if own[:depth] == parts or self._ends_in(i, parts)
+        ]
         return np.array(found, dtype=np.int32)
 
     def _ends_in(self, node: int, parts: tuple[str, ...]) -> bool:
@@ -150,9 +221,9 @@ class NodeTable:
         return parts[-1] == self.names[node] and self.paths[node][:-1] == parts[:-1]
 
     def gpus_of(self, amounts: NDArray[np.int64]) -> NDArray[np.int64]:
-        """GPUs of any kind per node, of a table by resource and node."""
-        rows = [self.row_of[name] for name in GPU_RESOURCES if name in self.row_of]
-        total: NDArray[np.int64] = amounts[rows].sum(axis=0)
+        """GPUs of any kind per node, of a table by node and resource."""
+        rows = [self.column_of[name] for name in GPU_RESOURCES if name in self.column_of]
+        total: NDArray[np.int64] = amounts[:, rows].sum(axis=1)
         return total
 
 
@@ -162,29 +233,11 @@ def _check_size(spec: ClusterSpec) -> None:
         raise ValueError(f"pool {spec.name}: {count} nodes; a pool has 1 to {NODES_MAX}")
 
 
-def _host_paths(group: NodeGroup) -> Iterator[tuple[str, ...]]:
+def _host_paths(group: NodeGroup) -> list[tuple[str, ...]]:
     """Domain names of every host, in topology order."""
-    widths = [len(str(largest - 1)) for largest in _largest_per_level(group.sizes, len(group.levels))]
-    yield from _paths_below(group, widths, group.sizes, 0, ())
-
-
-def _paths_below(
-    group: NodeGroup, widths: list[int], sizes: Sizes, depth: int, above: tuple[str, ...]
-) -> Iterator[tuple[str, ...]]:
-    prefix, width = group.levels[depth].prefix, widths[depth]
-    if isinstance(sizes, int):
-        for number in range(sizes):
-            yield (*above, f"{prefix}{number:0{width}d}")
-        return
-    for number, inner in enumerate(sizes):
-        yield from _paths_below(group, widths, inner, depth + 1, (*above, f"{prefix}{number:0{width}d}"))
-
-
-def _largest_per_level(sizes: Sizes, depth: int) -> list[int]:
-    """The most children that any domain has, level by level from the top."""
-    largest = [1] * depth
-    rank: list[Sizes] = [sizes]
-    for level in range(depth):
-        largest[level] = max([1, *(s if isinstance(s, int) else len(s) for s in rank)])
-        rank = [inner for s in rank if not isinstance(s, int) for inner in s]
-    return largest
+    paths: list[tuple[str, ...]] = [()]
+    for level, counts in zip(group.levels, group.sizes, strict=True):
+        width = len(str(max(counts) - 1))
+        names = [f"{level.prefix}{number:0{width}d}" for number in range(max(counts))]
+        paths = [(*above, name) for above, count in zip(paths, counts, strict=True) for name in names[:count]]
+    return paths

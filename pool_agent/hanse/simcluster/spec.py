@@ -1,7 +1,7 @@
 """What a simulated cluster is made of: values only, the same whoever wrote them (a fleet file, a test, a bench).
 
-A cluster is a list of node groups. A group is a tree of domains with equal hosts at its leaves, and the trees of two
-groups may differ in depth: an H100 group with blocks and racks beside an NVL72 group that has racks alone.
+A cluster is a list of node groups. A group is a tree of domains with equal hosts at its leaves, and the trees of
+two groups may differ in depth: an H100 group with blocks and racks beside an NVL72 group that has racks alone.
 """
 
 from collections.abc import Mapping
@@ -22,8 +22,9 @@ START_JITTER_MS: Final = 1_000
 STOP_MS: Final = 1_000
 TICK_MS: Final = 25
 
-Sizes = int | tuple["Sizes", ...]
-"""Hosts of a tree of domains: a number of hosts, or the sizes of the domains one level below, in order."""
+Sizes = tuple[tuple[int, ...], ...]
+"""A tree of domains, level by level: `sizes[d][i]` children of the i-th domain at depth d; `sizes[0]` has the root's.
+The last level counts hosts."""
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
@@ -66,7 +67,7 @@ class NodeGroup:
     Attributes:
         prefix: of the node names; `iowa` gives iowa-b7-r03-h11.
         levels: coarse to fine; the last one is the host.
-        sizes: the tree, one tuple per level above the host.
+        sizes: the tree; as many tuples as levels.
         labels: that all hosts share.
         allocatable: of one host, including `pods`.
     """
@@ -111,12 +112,14 @@ class ClusterSpec:
 
 def hosts_in(sizes: Sizes) -> int:
     """Hosts of a tree."""
-    return sizes if isinstance(sizes, int) else sum(hosts_in(part) for part in sizes)
+    return sum(sizes[-1])
 
 
 def uniform(counts: tuple[int, ...]) -> Sizes:
     """The tree in which every domain of a level has equally many children: (8, 16, 32) is 8 by 16 racks of 32."""
-    sizes: Sizes = counts[-1]
-    for count in reversed(counts[:-1]):
-        sizes = (sizes,) * count
-    return sizes
+    domains = 1
+    sizes: list[tuple[int, ...]] = []
+    for count in counts:
+        sizes.append((count,) * domains)
+        domains *= count
+    return tuple(sizes)

@@ -10,18 +10,21 @@ from typing import Final, Protocol
 
 from hanse.model.errors import OutOfRange
 from hanse.simcluster.engine import Engine
-from hanse.simcluster.facts import Fact
+from hanse.simcluster.facts import FACTS_BATCH_MAX, Fact, FactBatch
 from hanse.simcluster.inputs import Input
 
-FACTS_BATCH_MAX: Final = 1_000
 MEMORY_FACTS_MAX: Final = 200_000
 
 
 class FactReader(Protocol):
     """Reads the pod log in order, while it grows."""
 
-    def read(self) -> list[Fact]:
-        """The next facts, at most FACTS_BATCH_MAX; none if there are no more yet. Raises OutOfRange."""
+    def read(self) -> FactBatch:
+        """The next facts, about FACTS_BATCH_MAX; none if there are no more yet. Raises OutOfRange."""
+        ...
+
+    def close(self) -> None:
+        """End the reading."""
         ...
 
 
@@ -62,7 +65,8 @@ class Storage(Protocol):
 class MemoryStorage:
     """Keeps nothing but the newest facts: for simulations and tests, where a process is a cluster's whole life."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
         self._facts: list[Fact] = []
         self._first_seq = 1
 
@@ -86,12 +90,12 @@ class MemoryStorage:
     def facts_from(self, seq: int) -> "MemoryReader":
         return MemoryReader(self, max(1, seq))
 
-    def read(self, seq: int) -> list[Fact]:
+    def read(self, seq: int) -> FactBatch:
         """Facts from a position on."""
         if seq < self._first_seq:
             raise OutOfRange(f"the pod log begins at {self._first_seq}, {seq} is no longer kept")
         at = bisect_left(self._facts, seq, key=lambda fact: fact.seq)
-        return self._facts[at : at + FACTS_BATCH_MAX]
+        return FactBatch(self._names, self._facts[at : at + FACTS_BATCH_MAX])
 
     def tidy(self, engine: Engine) -> None:
         return
@@ -107,8 +111,11 @@ class MemoryReader:
         self._storage = storage
         self._seq = seq
 
-    def read(self) -> list[Fact]:
+    def read(self) -> FactBatch:
         found = self._storage.read(self._seq)
-        if found:
-            self._seq = found[-1].seq + 1
+        if found.facts:
+            self._seq = found.facts[-1].seq + 1
         return found
+
+    def close(self) -> None:
+        return

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from hanse.agent.cluster.port import (
     Claim,
     ClusterEvent,
+    ClusterPort,
     ClusterState,
     ClusterUnavailable,
     ClusterWrite,
@@ -60,7 +61,7 @@ class SimulatedCluster:
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
 
-    async def readclaim_of(self) -> Claim:
+    async def read_claim(self) -> Claim:
         with _port_errors():
             self._cluster.sync()
             return claim_of(self._cluster)
@@ -127,3 +128,8 @@ class SimulatedCluster:
 
 def _result(refused: str) -> WriteResult:
     return Rejected(refused) if refused else _DONE
+
+
+def _is_port(adapter: SimulatedCluster) -> ClusterPort:
+    """For the type checker: the adapter keeps the port."""
+    return adapter

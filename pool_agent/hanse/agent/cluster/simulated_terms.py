@@ -142,8 +142,8 @@ def node_facts(engine: Engine, node: int) -> NodeFacts:
 def _foreign(engine: Engine) -> Iterator[tuple[NodeName, Resources]]:
     table = engine.nodes
     seen: dict[tuple[int, ...], Resources] = {}
-    for node in np.flatnonzero(table.foreign.any(axis=0) & ~table.removed).tolist():
-        amounts = tuple(table.foreign[:, node].tolist())
+    for node in np.flatnonzero(table.foreign.any(axis=1) & ~table.removed).tolist():
+        amounts = tuple(table.foreign[node].tolist())
         if amounts not in seen:
             seen[amounts] = table.foreign_of(node)
         yield table.names[node], seen[amounts]
