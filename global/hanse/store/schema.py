@@ -378,22 +378,3 @@ def decode_spec(data: bytes) -> SpecEnvelope:
     """The inverse of `encode_spec`; inflates at most SPEC_INFLATED_BYTES_MAX."""
     inflater = zlib.decompressobj()
     return _envelope_decoder.decode(inflater.decompress(data, SPEC_INFLATED_BYTES_MAX))
-
-
-def root_of(queue: Queue, cohorts: dict[str, Cohort]) -> str:
-    """The root under which a queue's quota is granted: its topmost cohort, or the queue itself.
-
-    A cohort that names a missing parent is a root; a cycle ends at the smallest name on it, so that every
-    replica finds the same root whatever it saw last.
-    """
-    if not queue.cohort:
-        return f"queue.{queue.uid}"
-    seen: list[str] = []
-    name = queue.cohort
-    while name not in seen:
-        seen.append(name)
-        parent = cohorts[name].parent if name in cohorts else ""
-        if not parent:
-            return f"cohort.{name}"
-        name = parent
-    return f"cohort.{min(seen[seen.index(name) :])}"

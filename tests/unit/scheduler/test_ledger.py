@@ -1,16 +1,20 @@
 """In-flight capacity: exact, whatever order bindings and summaries arrive in."""
 
+from itertools import count
+
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hanse.agent.core.placement import place
 from hanse.scheduler.core.ledger import PoolLedger
-from tests.unit.scheduler.worlds import binding, inventory, request, summary
+from hanse.shape import NoFit
+from tests.unit.scheduler.worlds import H100, binding, inventory, request, summary
 
 EMPTY = inventory({"r1": 4, "r2": 4}).shape()
 
 
 def test_a_binding_newer_than_the_summary_is_taken_out() -> None:
-    ledger = PoolLedger()
+    ledger = PoolLedger(count().__next__)
     ledger.accept(summary(EMPTY, 1, observed=10))
     ledger.put("old", binding(1, "p", request(2), 10))
     ledger.put("new", binding(2, "p", request(3), 11))
@@ -21,7 +25,7 @@ def test_a_binding_newer_than_the_summary_is_taken_out() -> None:
 
 
 def test_a_summary_that_has_it_is_not_charged_twice() -> None:
-    ledger = PoolLedger()
+    ledger = PoolLedger(count().__next__)
     ledger.put("new", binding(2, "p", request(3), 11))
     ledger.accept(summary(EMPTY, 1, observed=11))
     shape = ledger.shape()
@@ -29,14 +33,30 @@ def test_a_summary_that_has_it_is_not_charged_twice() -> None:
     assert shape.free_gpus() == 64
 
 
+def test_a_summary_that_confirms_what_was_expected_is_no_growth() -> None:
+    pool = inventory({"r1": 4, "r2": 4})
+    ledger = PoolLedger(count(1).__next__)
+    ledger.accept(summary(pool.shape(), 1, observed=10))
+    before = ledger.grown
+    ledger.put("new", binding(2, "p", request(1), 11))
+    placed = place(pool, request(1), (H100,))
+    assert not isinstance(placed, NoFit)
+    pool.take(placed)
+    assert ledger.accept(summary(pool.shape(), 2, observed=11))
+    assert ledger.grown == before
+    pool.give(placed)
+    assert ledger.accept(summary(pool.shape(), 3, observed=11))
+    assert ledger.grown > before
+
+
 def test_an_older_summary_is_not_taken() -> None:
-    ledger = PoolLedger()
+    ledger = PoolLedger(count().__next__)
     assert ledger.accept(summary(EMPTY, 5, observed=20))
     assert not ledger.accept(summary(EMPTY, 4, observed=10))
 
 
 def test_what_no_longer_fits_is_left_for_the_agent_to_refuse() -> None:
-    ledger = PoolLedger()
+    ledger = PoolLedger(count().__next__)
     ledger.accept(summary(EMPTY, 1, observed=10))
     ledger.put("a", binding(1, "p", request(9), 11))
     shape = ledger.shape()
@@ -47,14 +67,14 @@ def test_what_no_longer_fits_is_left_for_the_agent_to_refuse() -> None:
 @given(st.permutations(range(6)), st.integers(9, 16), st.data())
 def test_the_order_of_arrival_does_not_matter(order: list[int], observed: int, data: st.DataObject) -> None:
     sizes = [1, 2, 1, 3, 1, 2]
-    straight, shuffled = PoolLedger(), PoolLedger()
+    straight, shuffled = PoolLedger(count().__next__), PoolLedger(count().__next__)
     straight.accept(summary(EMPTY, 1, observed))
     for n, size in enumerate(sizes):
         straight.put(str(n), binding(n, "p", request(size), 10 + n))
     at = data.draw(st.integers(0, len(order)))
     gone = data.draw(st.sampled_from(order))
-    for place, n in enumerate(order):
-        if place == at:
+    for step, n in enumerate(order):
+        if step == at:
             shuffled.accept(summary(EMPTY, 1, observed))
         shuffled.put(str(n), binding(n, "p", request(sizes[n]), 10 + n))
         shuffled.shape()

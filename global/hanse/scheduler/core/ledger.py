@@ -12,6 +12,7 @@ Bindings are only appended in the common case, so the shape is kept and extended
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -33,12 +34,17 @@ class PoolLedger:
 
     Attributes:
         summary: the newest one; None before the first.
-        grown: counts up whenever capacity may have grown, so that only then a blocked request looks again.
+        grown: stamp of the last time when capacity may have grown, so that only then a blocked request looks again.
+            A summary that says just what was expected (the usual one: it confirms decisions) is no growth.
+
+    Args:
+        growth: gives the next stamp; one counter for all pools, so that stamps compare between pools.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, growth: Callable[[], int]) -> None:
         self.summary: SummaryFacts | None = None
         self.grown = 0
+        self._growth = growth
         self._bindings: dict[str, BindingFacts] = {}
         self._order: list[_Place] = []
         self._shape: Shape | None = None
@@ -50,10 +56,19 @@ class PoolLedger:
             return False
         if summary.empty_shape is None and self.summary is not None:
             summary = replace(summary, empty_shape=self.summary.empty_shape)
+        expected = self.shape()
         self.summary = summary
-        self.grown += 1
         self._shape = None
+        if expected is None or not _same(expected, self.shape()):
+            self._grow()
         return True
+
+    def _grow(self) -> None:
+        self.grown = self._growth()
+
+    def look_again(self) -> None:
+        """Something else than a summary made the pool usable."""
+        self._grow()
 
     def forget_summary(self) -> None:
         """The pool is unknown again: it was removed, or its summary is of another life of the store."""
@@ -78,7 +93,7 @@ class PoolLedger:
         self._order.pop(bisect_left(self._order, _place(key, binding)))
         if self._is_newer(binding):
             self._shape = None
-            self.grown += 1
+            self._grow()
         return binding
 
     def __contains__(self, key: str) -> bool:
@@ -111,6 +126,10 @@ class PoolLedger:
             self._shape = taken(self._shape, self._bindings[place.key])
         self._applied = len(self._order) - first
         return self._shape
+
+
+def _same(expected: Shape, found: Shape | None) -> bool:
+    return found is not None and found.table == expected.table and found.key == expected.key
 
 
 def _place(key: str, binding: BindingFacts) -> _Place:

@@ -20,6 +20,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, product
+from types import MappingProxyType
 from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
@@ -30,6 +31,8 @@ from hanse.scheduler.core.pending import PendingJob, Service
 from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Ask, Fit, NoFit, Shape, apply, fit, fit_ask, prepare
+
+_NOTHING_BEFORE: Final[Mapping[int, "Blocked"]] = MappingProxyType({})
 
 FLAVOR_CHOICES_MAX: Final = 16
 """Combinations of flavors over pod sets that are tried for one job."""
@@ -82,11 +85,17 @@ class PoolVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Blocked:
-    """Why a class waits, and what was looked at: it is not looked at again before one of these has grown."""
+    """Why a class waits, and what was looked at.
+
+    Attributes:
+        verdicts: of every pool and of quota, as far as it is known.
+        stamp: the newest growth that was looked at; only pools that have grown since are asked again.
+        quota_bound: quota stood in the way of some choice of flavors: more of it means to ask every pool again.
+    """
 
     reason: Reason
     verdicts: tuple[PoolVerdict, ...]
-    pools_grown: Mapping[PoolName, int]
+    stamp: int
     quota_bound: bool
 
 
@@ -112,12 +121,14 @@ def run_cycle(
     requests: Mapping[int, GangRequest],
     limits: Limits,
     rng: random.Random,
+    before: Mapping[int, Blocked] = _NOTHING_BEFORE,
 ) -> Plan:
     """Plan one cycle.
 
     Args:
         service: the pending jobs in order of service.
         requests: the request of each class; a class without one is left out (its spec is being read).
+        before: classes that were blocked by capacity alone in an earlier cycle; they ask only pools grown since.
         rng: decides nothing yet but is part of the contract: equal arguments and seed give equal plans (S10).
     """
     cycle = _Cycle(snapshot, limits)
@@ -134,7 +145,7 @@ def run_cycle(
             service.drop_class(job.class_hash)
             continue
         try:
-            outcome = cycle.decide(job, request)
+            outcome = cycle.decide(job, request, before.get(job.class_hash))
         except Exception as error:
             failed[job.class_hash] = f"{type(error).__name__}: {error}"
             service.drop_class(job.class_hash)
@@ -190,6 +201,7 @@ class _Cycle:
         self._given: dict[PoolName, int] = {}
         self._pools = {p.name: p for p in snapshot.pools}
         self._visit = self._order()
+        self._since = -1
 
     def _order(self) -> tuple[PoolView, ...]:
         pools = [p for p in self._snapshot.pools if self.unusable(p) is None]
@@ -209,13 +221,15 @@ class _Cycle:
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
-    def decide(self, job: PendingJob, request: GangRequest) -> Decision | Blocked:
+    def decide(self, job: PendingJob, request: GangRequest, before: Blocked | None = None) -> Decision | Blocked:
         """Give the job its places, or say why not."""
         facts = self._snapshot.queues.get(job.queue)
+        stamp = self._snapshot.growth
         if facts is None or facts.root not in self._snapshot.grants:
-            return Blocked(Reason.WAITING, (), {}, quota_bound=False)
+            return Blocked(Reason.WAITING, (), stamp, quota_bound=True)
         if facts.queue.held:
-            return Blocked(Reason.QUEUE_HELD, (), {}, quota_bound=True)
+            return Blocked(Reason.QUEUE_HELD, (), stamp, quota_bound=True)
+        self._since = before.stamp if before is not None else -1
         verdicts: list[PoolVerdict] = []
         quota_bound = False
         for flavors in flavor_choices(request, self.quota_flavors(job.queue), self._snapshot.flavors):
@@ -228,7 +242,7 @@ class _Cycle:
             decision = self._place(job, request, flavors, charges, verdicts)
             if decision is not None:
                 return decision
-        return self._blocked(verdicts, quota_bound=quota_bound)
+        return self._blocked(verdicts, before, quota_bound=quota_bound)
 
     def quota_flavors(self, queue: QueueUid) -> tuple[FlavorName, ...]:
         """Flavors that the queue may use, in its order of preference."""
@@ -246,6 +260,8 @@ class _Cycle:
         fits = 0
         ask = prepare(request, flavors)
         for pool in self._visit:
+            if pool.grown <= self._since:
+                continue
             outcome = self._fit(pool, job, ask, flavors)
             if isinstance(outcome, PoolVerdict):
                 verdicts.append(outcome)
@@ -385,16 +401,17 @@ class _Cycle:
         self._quota.give(decision.job.queue, totals)
         return True
 
-    def _blocked(self, verdicts: Sequence[PoolVerdict], *, quota_bound: bool) -> Blocked:
-        """A class that found no place, with the pools that were not even asked."""
+    def _blocked(self, verdicts: Sequence[PoolVerdict], before: Blocked | None, *, quota_bound: bool) -> Blocked:
+        """A class that found no place, with the pools that were not asked this time."""
         unusable = [
             PoolVerdict(p.name, False, reason, FlavorName(""))
             for p in self._snapshot.pools
             if (reason := self.unusable(p)) is not None
         ]
-        grown = {p.name: p.grown for p in self._snapshot.pools}
-        every = (*verdicts, *unusable)
-        return Blocked(dominant_reason(every, self._snapshot), every, grown, quota_bound)
+        asked = {v.pool for v in (*verdicts, *unusable)}
+        kept = [v for v in before.verdicts if v.pool not in asked] if before is not None else []
+        every = (*verdicts, *unusable, *kept)
+        return Blocked(dominant_reason(every, self._snapshot), every, self._snapshot.growth, quota_bound)
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:

@@ -41,7 +41,7 @@ class PoolView:
         shape: free capacity with everything in flight applied; None while no summary is known.
         empty_shape: the pool as if nothing ran.
         age_s: of the summary; infinite while none is known.
-        grown: stamp that counts up whenever capacity may have grown.
+        grown: stamp of the last time when its capacity may have grown.
         unacknowledged: bindings that the agent has not answered.
     """
 
@@ -64,6 +64,7 @@ class Snapshot:
 
     Attributes:
         replica: who plans; only a preference among pools depends on it.
+        growth: the newest of the pools' stamps of growth.
         pools: in order of name.
         queues: of all roots, also those that others hold.
         grants: revision of the grant of each root that this replica holds.
@@ -74,6 +75,7 @@ class Snapshot:
 
     replica: ReplicaId
     revision: int
+    growth: int
     pools: tuple[PoolView, ...]
     queues: Mapping[QueueUid, QueueFacts]
     grants: Mapping[str, int]

@@ -26,9 +26,9 @@ ASSUMED: Final = 2**62
 
 @dataclass(slots=True)
 class _Pool:
+    ledger: PoolLedger
     facts: PoolFacts | None = None
     heads: dict[FlavorName, int] = field(default_factory=dict)
-    ledger: PoolLedger = field(default_factory=PoolLedger)
     attached: str = ""
 
 
@@ -57,6 +57,7 @@ class World:
         self.replicas: dict[ReplicaId, ReplicaFacts] = {}
         self.slots: tuple[PoolName, ...] = ()
         self.flavors_revision = 0
+        self.growth = 0  # stamp of the last growth of any pool's capacity, or of the usability of a pool
         self.settings_changed = 0  # counts up when a queue, flavor or pool setting changes
         self._queue_values: dict[QueueName, tuple[Queue, int]] = {}
         self._pools: dict[PoolName, _Pool] = {}
@@ -118,13 +119,20 @@ class World:
     # ---- pools -----------------------------------------------------------------------------------------------
 
     def _pool(self, name: PoolName) -> _Pool:
-        return self._pools.setdefault(name, _Pool())
+        pool = self._pools.get(name)
+        if pool is None:
+            pool = self._pools[name] = _Pool(PoolLedger(self._grow))
+        return pool
+
+    def _grow(self) -> int:
+        self.growth += 1
+        return self.growth
 
     def put_pool(self, facts: PoolFacts) -> None:
         """A pool has joined, or its settings changed."""
         pool = self._pool(facts.name)
         if pool.facts is None or (pool.facts.cordoned and not facts.cordoned):
-            pool.ledger.grown += 1
+            pool.ledger.look_again()
         pool.facts = facts
         self.settings_changed += 1
 
@@ -225,6 +233,7 @@ class World:
         return Snapshot(
             replica=self.replica,
             revision=self.revision,
+            growth=self.growth,
             pools=tuple(self._view(name, now_s) for name in self.pool_names()),
             queues=self.queues,
             grants=self.held_roots(nonce),
@@ -252,11 +261,7 @@ class World:
         """Whether anything grew that a blocked class may have waited for."""
         if blocked.quota_bound and self._quota_freed.get(queue, 0) != seen_freed:
             return True
-        return any(
-            pool.ledger.grown != blocked.pools_grown.get(name)
-            for name, pool in self._pools.items()
-            if pool.facts is not None
-        )
+        return self.growth > blocked.stamp
 
     def quota_stamp(self, queue: QueueUid) -> int:
         """Counts up whenever the queue's quota may have room again."""

@@ -58,6 +58,10 @@ QUARANTINE_S: Final = 60.0
 """A class whose planning raised is left out for this long, so that one bad request stops nobody else."""
 
 
+_PASSING: Final = frozenset({Reason.REFUSED, Reason.LAGGING, Reason.STALE, Reason.DETACHED, Reason.CORDONED})
+"""Verdicts that may end without any pool's capacity growing: such a class asks every pool again."""
+
+
 @dataclass(slots=True)
 class _Avoided:
     refusals: int
@@ -169,10 +173,15 @@ class Cycle:
         for number, blocked in self.blocked.items():
             queue = self._states.pending.head(number).queue
             may_help = self._world.may_help(queue, blocked, self._quota_seen.get(number, 0))
-            was_avoided = any(v.reason is Reason.REFUSED for v in blocked.verdicts)
-            if not may_help and (not was_avoided or number in avoided):
+            passing = any(v.reason in _PASSING for v in blocked.verdicts)
+            if not may_help and (not passing or number in avoided):
                 skip[number] = blocked
         return skip
+
+    def _waits_for_capacity(self, number: int, blocked: Blocked) -> bool:
+        """Whether nothing but a pool's growth can help the class, so that only pools that grew are asked."""
+        other = blocked.quota_bound or any(v.reason in _PASSING for v in blocked.verdicts)
+        return not other and number in self._requests
 
     def _remember(self, plan: Plan) -> None:
         for decision in plan.decisions:
