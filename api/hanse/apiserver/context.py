@@ -1,0 +1,24 @@
+"""Who calls, and until when: all that a service needs to know of a call's transport."""
+
+from dataclasses import dataclass
+from typing import Final
+
+ANONYMOUS: Final = "anonymous"
+"""The principal of everybody, while no credentials are configured."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallContext:
+    """One call.
+
+    Attributes:
+        principal: who calls; request ids are theirs alone.
+        peer: the caller's address, for logs only.
+        deadline_s: how long the caller waits from the start of the call, None for as long as the server does.
+        trace: W3C traceparent of the caller, "" if there is none; it travels with the jobs that the call creates.
+    """
+
+    principal: str = ANONYMOUS
+    peer: str = ""
+    deadline_s: float | None = None
+    trace: str = ""

@@ -1,0 +1,121 @@
+"""A job that is accepted, as the keys and values that will store it, and how many of those share a transaction. Pure.
+
+Three keys for each job: its spec (immutable, compressed), its state (64 bytes), and its name in the index. They are
+written together or not at all, guarded by the absence of the state key: a job is stored once.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hanse.api.v1 import job_spec_pb2
+from hanse.apiserver.vetting import Accepted
+from hanse.model.errors import InvalidArgument
+from hanse.model.ids import Attempt, JobId, QueueName
+from hanse.model.job import OnInfrastructure
+from hanse.model.lifecycle import RETRIES_MAX, JobState, State, encode_state
+from hanse.model.reasons import Reason
+from hanse.store import keys
+from hanse.store.contract import TXN_BYTES_MAX, TXN_OPS_MAX, Guard, ModRevisionIs, Op, Put, Txn
+from hanse.store.limits import txn_bytes
+from hanse.store.schema import SpecEnvelope, encode_spec
+
+OPS_PER_JOB: Final = 3
+JOBS_PER_UNIT_MAX: Final = (TXN_OPS_MAX - 1) // OPS_PER_JOB
+"""One operation is left for the record of the request."""
+
+GUARDS_BESIDE_JOBS_MAX: Final = TXN_OPS_MAX - JOBS_PER_UNIT_MAX - 1
+"""Queues that the jobs of one transaction may be in."""
+
+INDEX_VALUE: Final = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a submission comes from."""
+
+    principal: str
+    request_id: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """One job, ready to be stored."""
+
+    index: int
+    job: JobId
+    queue: QueueName
+    ops: tuple[Op, ...]
+    bytes: int
+
+    @property
+    def guard(self) -> Guard:
+        """The job is not stored yet."""
+        return ModRevisionIs(keys.state(self.job), 0)
+
+
+def draft(
+    index: int,
+    job: JobId,
+    message: job_spec_pb2.JobSpec,
+    accepted: Accepted,
+    origin: Origin,
+    *,
+    now_ms: int,
+    write_id: int,
+    spec_bytes_max: int,
+) -> Draft:
+    """The keys and values of one accepted job.
+
+    Raises:
+        InvalidArgument: reason SPEC_TOO_LARGE.
+    """
+    body = message.SerializeToString(deterministic=True)
+    stored = encode_spec(SpecEnvelope(origin.principal, origin.request_id, origin.trace, body))
+    if len(stored) > spec_bytes_max:
+        raise InvalidArgument(
+            f"the spec has {len(stored)} bytes compressed, the limit is {spec_bytes_max}; "
+            "move large texts into ConfigMaps or files",
+            reason="SPEC_TOO_LARGE",
+        )
+    ops = (
+        Put(keys.spec(job), stored),
+        Put(keys.state(job), encode_state(_state(accepted, now_ms=now_ms, write_id=write_id))),
+        Put(keys.name(accepted.spec.name, job), INDEX_VALUE),
+    )
+    guards = (ModRevisionIs(keys.state(job), 0), ModRevisionIs(keys.queue(accepted.spec.queue), 1))
+    return Draft(index, job, accepted.spec.queue, ops, txn_bytes(Txn(guards, ops)))
+
+
+def _state(accepted: Accepted, *, now_ms: int, write_id: int) -> JobState:
+    restart = accepted.spec.restart
+    return JobState(
+        state=State.PENDING,
+        attempt=Attempt(0),
+        priority=accepted.priority,
+        submit_ms=now_ms,
+        changed_ms=now_ms,
+        class_hash=accepted.class_hash,
+        reason=Reason.WAITING,
+        max_retries=min(restart.max_retries, RETRIES_MAX),
+        requeue_infrastructure=restart.on_infrastructure is OnInfrastructure.REQUEUE,
+        write_id=write_id,
+    )
+
+
+def units(drafts: Sequence[Draft], *, record_bytes: int) -> list[list[Draft]]:
+    """The drafts in groups that each fit one transaction beside a record of that size; at least one group."""
+    groups: list[list[Draft]] = [[]]
+    taken = record_bytes
+    queues: set[QueueName] = set()
+    for one in drafts:
+        full = len(groups[-1]) == JOBS_PER_UNIT_MAX or taken + one.bytes > TXN_BYTES_MAX
+        scattered = one.queue not in queues and len(queues) == GUARDS_BESIDE_JOBS_MAX
+        if groups[-1] and (full or scattered):
+            groups.append([])
+            taken, queues = record_bytes, set()
+        groups[-1].append(one)
+        taken += one.bytes
+        queues.add(one.queue)
+    return groups

@@ -1,0 +1,425 @@
+"""How jobs come in: check everything first, then store it so that nothing is stored twice, or half.
+
+A batch goes through rounds. Each round looks at what the store says of its request id, does what is missing, and ends
+the submission if all of it committed; whatever else happened (a conflict, an unknown outcome, a crash and a retry on
+another replica) is met by the next round. That is safe because
+
+* job ids derive from principal, request id and index, and a job is stored under the guard that its state key is
+  absent: it cannot be stored twice, whoever tries;
+* the record of the request is written with the first jobs, guarded by its absence, and says which jobs were refused:
+  a repetition gives the same answer although the world has changed meanwhile;
+* a batch that needs several transactions is marked done by the last of them; all later ones compare the record, so a
+  message that arrives late from an earlier round fails;
+* every transaction compares the keys of its queues: no job enters a queue that is being deleted.
+
+A batch that breaks off between two transactions is completed by its repetition, which every SDK makes by itself.
+Rejected: storing jobs invisibly and publishing them by one last write. It costs each job a second write, for batches
+that are too large for one transaction and whose client never comes back.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from hanse.api.v1 import job_pb2, job_service_pb2, job_spec_pb2
+from hanse.apiserver.capacity import EmptyFleet
+from hanse.apiserver.catalog import Stored, read_queue_names, read_terms
+from hanse.apiserver.commits import GroupCommitter, Unit
+from hanse.apiserver.context import CallContext
+from hanse.apiserver.drafts import Draft, Origin, draft, units
+from hanse.apiserver.pending import PendingCounts
+from hanse.apiserver.ports import FleetView
+from hanse.apiserver.requests import Record, Request, Requests, reused
+from hanse.apiserver.settings import ApiSettings
+from hanse.apiserver.vetting import Accepted, World, vet
+from hanse.apiserver.writes import gave_up
+from hanse.kit.clock import Clock
+from hanse.model.errors import HanseError, InvalidArgument, ResourceExhausted
+from hanse.model.ids import JobId, QueueName, QueueUid, job_id
+from hanse.model.names import is_subdomain, quoted
+from hanse.model.reasons import Reason
+from hanse.store import keys
+from hanse.store.contract import (
+    READ_KEYS_MAX,
+    Committed,
+    Guard,
+    KeyValue,
+    LeaseGone,
+    ModRevisionIs,
+    Put,
+    Store,
+    Unknown,
+)
+from hanse.store.limits import ENTRY_OVERHEAD_BYTES
+from hanse.store.schema import QueueValue, decode, decode_spec
+from hanse.wire.errors import code_of, error_of, error_to_wire
+from hanse.wire.limits import BATCH_BYTES_MAX, JOBS_PER_BATCH_MAX
+
+METHOD: Final = "SubmitJobs"
+ROUNDS_MAX: Final = 8
+VETTED_PER_TURN: Final = 32
+"""Jobs that are checked before other calls get a turn."""
+
+WRITE_ID_BITS: Final = 63
+REFUSAL_CHARS_MAX: Final = 300
+
+
+class Memo(msgspec.Struct):
+    """What the record of a submission remembers: uids of its queues, and why jobs were refused."""
+
+    queues: dict[str, str] = {}
+    refused: dict[int, tuple[int, str, str, str]] = {}
+
+    def refuse(self, index: int, error: HanseError) -> None:
+        text = error.message[:REFUSAL_CHARS_MAX]
+        self.refused[index] = (code_of(error), error.reason, error.path, text)
+
+    def error(self, index: int) -> HanseError | None:
+        if index not in self.refused:
+            return None
+        code, reason, path, message = self.refused[index]
+        return error_of(code, message, reason=reason, path=path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What one round found: the memo to keep, the jobs to store, and at which revision the record was seen."""
+
+    memo: Memo
+    drafts: tuple[Draft, ...]
+    queues: Mapping[QueueName, Stored[QueueValue]]
+    record_revision: int
+
+
+class Submitter:
+    """Stores batches of jobs."""
+
+    def __init__(
+        self,
+        store: Store,
+        committer: GroupCommitter,
+        requests: Requests,
+        fleet: FleetView,
+        *,
+        settings: ApiSettings,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self._store = store
+        self._committer = committer
+        self._requests = requests
+        self._fleet = fleet
+        self._settings = settings
+        self._clock = clock
+        self._rng = rng
+        self._empty = EmptyFleet()
+        self._pending = PendingCounts(store, clock, pending_max=settings.queue_pending_max)
+
+    async def submit(
+        self, ctx: CallContext, message: job_service_pb2.SubmitJobsRequest
+    ) -> job_service_pb2.SubmitJobsResponse:
+        """Check and store one batch.
+
+        Raises:
+            InvalidArgument: the batch as a whole cannot be taken; errors of single jobs are in the response.
+            AlreadyExists: reason REQUEST_ID_REUSED.
+            Unavailable: nobody knows yet whether all is stored; repeat it with the same request id.
+        """
+        check_batch(message)
+        request = self._requests.request(ctx, METHOD, message)
+        if message.validate_only:
+            memo, _ = await self._vet(message, await self._world(message))
+            return answer(request, message, memo, stored=False)
+        origin = Origin(ctx.principal, request.id, ctx.trace)
+        unknown = False
+        for number in range(ROUNDS_MAX):
+            record = await self._requests.find(request)
+            if record is not None and record.value.done:
+                return answer(request, message, _memo(record), revision=record.revision)
+            found = await self._plan(message, request, origin, record, again=number > 0)
+            if record is None and not found.drafts and not _any_stored(message, found.memo):
+                return answer(request, message, found.memo, stored=False)
+            try:
+                outcome = await self._write(request, found)
+            except LeaseGone as error:
+                self._requests.forget_lease(error.lease)
+                continue
+            if isinstance(outcome, int):
+                self._count(found)
+                return answer(request, message, found.memo, revision=outcome)
+            unknown = isinstance(outcome, Unknown)
+        raise gave_up(unknown=unknown)
+
+    # ---- looking --------------------------------------------------------------------------------------------
+
+    async def _world(self, message: job_service_pb2.SubmitJobsRequest) -> World:
+        names = sorted({QueueName(spec.queue) for spec in message.jobs if is_subdomain(spec.queue)})
+        read, terms = await asyncio.gather(
+            self._store.read([keys.queue(name) for name in names]), read_terms(self._store)
+        )
+        queues = {
+            name: Stored(decode(kv.value, QueueValue), kv.mod_revision)
+            for name in names
+            if (kv := read.items.get(keys.queue(name))) is not None
+        }
+        known = await read_queue_names(self._store) if len(queues) < len(names) else []
+        return World(queues, terms, self._fleet.pools(), self._empty, known)
+
+    async def _vet(
+        self, message: job_service_pb2.SubmitJobsRequest, world: World
+    ) -> tuple[Memo, dict[int, Accepted]]:
+        """Check every job of a batch that is new; the memo says which are refused."""
+        memo, accepted = Memo(), dict[int, Accepted]()
+        names: set[tuple[str, str]] = set()
+        for index, spec in enumerate(message.jobs):
+            if index % VETTED_PER_TURN == VETTED_PER_TURN - 1:
+                await asyncio.sleep(0)
+            result = _twice(spec, names) or vet(spec, world)
+            if isinstance(result, HanseError):
+                memo.refuse(index, result)
+            else:
+                accepted[index] = result
+        await self._refuse_overflow(memo, accepted)
+        memo.queues.update({str(a.spec.queue): str(a.queue.uid) for a in accepted.values()})
+        return memo, accepted
+
+    async def _refuse_overflow(self, memo: Memo, accepted: dict[int, Accepted]) -> None:
+        """Jobs beyond what their queue takes are refused, the last ones first."""
+        per_queue = Counter(a.queue.uid for a in accepted.values())
+        for uid, jobs in per_queue.items():
+            room = await self._pending.room(uid)
+            if room is None or jobs <= room:
+                continue
+            mine = [index for index, a in accepted.items() if a.queue.uid == uid]
+            for index in mine[room:]:
+                name = accepted.pop(index).spec.queue
+                memo.refuse(index, _queue_full(name, self._settings.queue_pending_max))
+
+    async def _plan(
+        self,
+        message: job_service_pb2.SubmitJobsRequest,
+        request: Request,
+        origin: Origin,
+        record: Record | None,
+        *,
+        again: bool,
+    ) -> _Round:
+        """What is to be done in this round."""
+        world = await self._world(message)
+        if record is None:
+            memo, accepted = await self._vet(message, world)
+        else:
+            memo, accepted = _resumed(message, _memo(record), world)
+        drafts = await self._drafts(message, request, origin, memo, accepted)
+        if memo.refused and message.atomic and record is None:
+            return _Round(memo, (), world.queues, 0)
+        if again or record is not None:
+            drafts = await self._missing(request, message, drafts)
+        return _Round(memo, tuple(drafts), world.queues, record.revision if record else 0)
+
+    async def _drafts(
+        self,
+        message: job_service_pb2.SubmitJobsRequest,
+        request: Request,
+        origin: Origin,
+        memo: Memo,
+        accepted: Mapping[int, Accepted],
+    ) -> list[Draft]:
+        now_ms = self._clock.now_ms()
+        drafts: list[Draft] = []
+        for turn, (index, one) in enumerate(accepted.items()):
+            if turn % VETTED_PER_TURN == VETTED_PER_TURN - 1:
+                await asyncio.sleep(0)
+            try:
+                drafts.append(
+                    draft(
+                        index,
+                        _id(request, memo, message.jobs[index].queue, index),
+                        message.jobs[index],
+                        one,
+                        origin,
+                        now_ms=now_ms,
+                        write_id=self._rng.getrandbits(WRITE_ID_BITS) | 1,
+                        spec_bytes_max=self._settings.spec_bytes_max,
+                    )
+                )
+            except InvalidArgument as error:
+                memo.refuse(index, error)
+        return drafts
+
+    async def _missing(
+        self, request: Request, message: job_service_pb2.SubmitJobsRequest, drafts: Sequence[Draft]
+    ) -> list[Draft]:
+        """The drafts that are not in the store yet.
+
+        Raises:
+            AlreadyExists: a job of that id is there with another spec: the id was used more than a day ago.
+        """
+        there: dict[str, KeyValue] = {}
+        wanted = [keys.spec(one.job) for one in drafts]
+        for start in range(0, len(wanted), READ_KEYS_MAX):
+            there.update((await self._store.read(wanted[start : start + READ_KEYS_MAX])).items)
+        for one in drafts:
+            kv = there.get(keys.spec(one.job))
+            body = message.jobs[one.index].SerializeToString(deterministic=True)
+            if kv is not None and decode_spec(kv.value).spec != body:
+                raise reused(request)
+        return [one for one in drafts if keys.spec(one.job) not in there]
+
+    # ---- storing --------------------------------------------------------------------------------------------
+
+    async def _write(self, request: Request, found: _Round) -> int | Unknown | None:
+        """The revision at which everything is stored, or why it is not known to be: another round is needed."""
+        text = msgspec.json.encode(found.memo).decode()
+        record_bytes = len(text) + len(request.key) + len(request.body) + 8 * ENTRY_OVERHEAD_BYTES
+        first, *rest = units(found.drafts, record_bytes=record_bytes)
+        if found.record_revision:
+            rest, first, revision = [first, *rest], [], found.record_revision
+        else:
+            note = await self._requests.record(request, answer=text, done=not rest)
+            outcome = await self._commit(first, found, request.unused, note)
+            if not isinstance(outcome, Committed):
+                return outcome if isinstance(outcome, Unknown) else None
+            revision = outcome.revision
+            if not rest:
+                return revision
+        return await self._write_rest(request, found, rest, text, revision)
+
+    async def _write_rest(
+        self, request: Request, found: _Round, rest: Sequence[Sequence[Draft]], text: str, revision: int
+    ) -> int | Unknown | None:
+        """Everything after the first transaction; the last one marks the request as done."""
+        guard = ModRevisionIs(request.key, revision)
+        outcomes = await asyncio.gather(*(self._commit(unit, found, guard, None) for unit in rest[:-1]))
+        for outcome in outcomes:
+            if not isinstance(outcome, Committed):
+                return outcome if isinstance(outcome, Unknown) else None
+        note = await self._requests.record(request, answer=text, done=True)
+        last = await self._commit(rest[-1], found, guard, note)
+        if isinstance(last, Committed):
+            return last.revision
+        return last if isinstance(last, Unknown) else None
+
+    async def _commit(
+        self, drafts: Sequence[Draft], found: _Round, record: Guard, note: Put | None
+    ) -> Committed | Unknown | None:
+        """One transaction; None for a conflict."""
+        queues = sorted({one.queue for one in drafts})
+        guards: list[Guard] = [record]
+        guards.extend(ModRevisionIs(keys.queue(name), found.queues[name].revision) for name in queues)
+        guards.extend(one.guard for one in drafts)
+        ops = [op for one in drafts for op in one.ops]
+        outcome = await self._committer.commit(Unit(tuple(guards), tuple(ops if note is None else [*ops, note])))
+        return outcome if isinstance(outcome, Committed | Unknown) else None
+
+    def _count(self, found: _Round) -> None:
+        for name, jobs in Counter(one.queue for one in found.drafts).items():
+            self._pending.accepted(QueueUid(found.queues[name].value.uid), jobs)
+
+
+def check_batch(message: job_service_pb2.SubmitJobsRequest) -> None:
+    """Refuse a batch that is too large or empty.
+
+    Raises:
+        InvalidArgument: reason BATCH_TOO_LARGE or BATCH_EMPTY.
+    """
+    if not message.jobs:
+        raise InvalidArgument("the batch holds no job; send at least one", reason="BATCH_EMPTY", path="jobs")
+    if len(message.jobs) > JOBS_PER_BATCH_MAX:
+        raise InvalidArgument(
+            f"{len(message.jobs)} jobs in one batch; send at most {JOBS_PER_BATCH_MAX}, or use StreamJobs",
+            reason="BATCH_TOO_LARGE",
+            path="jobs",
+        )
+    if (size := message.ByteSize()) > BATCH_BYTES_MAX:
+        raise InvalidArgument(
+            f"the batch has {size} bytes; send at most {BATCH_BYTES_MAX}, in several batches",
+            reason="BATCH_TOO_LARGE",
+            path="jobs",
+        )
+
+
+def _resumed(
+    message: job_service_pb2.SubmitJobsRequest, memo: Memo, world: World
+) -> tuple[Memo, dict[int, Accepted]]:
+    """The jobs that an earlier try accepted; whether they could ever fit was decided then."""
+    accepted: dict[int, Accepted] = {}
+    for index, spec in enumerate(message.jobs):
+        if index in memo.refused:
+            continue
+        result = vet(spec, world, ever_fits=False)
+        if isinstance(result, HanseError):
+            memo.refuse(index, result)
+        else:
+            accepted[index] = result
+    return memo, accepted
+
+
+def answer(
+    request: Request,
+    message: job_service_pb2.SubmitJobsRequest,
+    memo: Memo,
+    *,
+    stored: bool = True,
+    revision: int = 0,
+) -> job_service_pb2.SubmitJobsResponse:
+    """What the caller is told; the same for the first call and for every repetition."""
+    return job_service_pb2.SubmitJobsResponse(
+        request_id=request.id,
+        jobs=[_submitted(request, spec, memo, index, stored=stored) for index, spec in enumerate(message.jobs)],
+        aborted=not stored and message.atomic and bool(memo.refused),
+        revision=revision,
+    )
+
+
+def _submitted(
+    request: Request, spec: job_spec_pb2.JobSpec, memo: Memo, index: int, *, stored: bool
+) -> job_service_pb2.SubmittedJob:
+    result = job_service_pb2.SubmittedJob(name=spec.name, queue=spec.queue)
+    error = memo.error(index)
+    if error is not None:
+        result.reason = error.reason
+        result.error.CopyFrom(error_to_wire(error))
+    elif stored:
+        result.id = _id(request, memo, spec.queue, index)
+        result.state = job_pb2.JOB_STATE_PENDING
+        result.reason = Reason.WAITING.name
+    return result
+
+
+def _id(request: Request, memo: Memo, queue: str, index: int) -> JobId:
+    return job_id(QueueUid(memo.queues[queue]), request.principal, request.id, index)
+
+
+def _memo(record: Record) -> Memo:
+    return msgspec.json.decode(record.value.answer, type=Memo)
+
+
+def _any_stored(message: job_service_pb2.SubmitJobsRequest, memo: Memo) -> bool:
+    """Whether a round without drafts means that all is stored already, rather than that all is refused."""
+    return len(memo.refused) < len(message.jobs) and not (message.atomic and memo.refused)
+
+
+def _twice(spec: job_spec_pb2.JobSpec, names: set[tuple[str, str]]) -> InvalidArgument | None:
+    key = (spec.queue, spec.name)
+    if key in names:
+        return InvalidArgument(
+            f"job {quoted(spec.name)} is in this submission twice; give each a name of its own",
+            reason="DUPLICATE",
+            path="name",
+        )
+    names.add(key)
+    return None
+
+
+def _queue_full(name: str, pending_max: int) -> ResourceExhausted:
+    return ResourceExhausted(
+        f"queue {quoted(name)} holds {pending_max} waiting jobs, which is its limit; wait until some have started",
+        reason="QUEUE_FULL",
+        path="queue",
+    )

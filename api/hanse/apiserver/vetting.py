@@ -1,0 +1,154 @@
+"""May this job be accepted? Every rule that `model.validate` cannot know: whether what the spec names exists, and
+whether any pool could ever hold it. Pure; what it looks at was read before.
+
+The order of the checks is that of the answers that help most: a misspelt queue is told before a level that only
+that queue's pools would know.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from hanse.api.v1 import job_spec_pb2
+from hanse.apiserver.capacity import EmptyFleet, NeverFits
+from hanse.apiserver.catalog import Stored, Terms, queue_not_found
+from hanse.apiserver.ports import PoolView
+from hanse.apiserver.suggest import did_you_mean, listed
+from hanse.model.errors import FailedPrecondition, HanseError, InvalidArgument, NotFound
+from hanse.model.ids import QueueName
+from hanse.model.job import JobSpec
+from hanse.model.names import quoted
+from hanse.model.queue import Queue
+from hanse.model.reasons import Reason
+from hanse.model.request import class_hash, gang_request
+from hanse.model.validate import validate_spec
+from hanse.shape.limits import HOST_ALIAS, HOST_KEY
+from hanse.store.schema import QueueValue
+from hanse.wire.job import spec_from_wire
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What jobs are measured by, as read for one batch.
+
+    Attributes:
+        queues: those that the batch names and that exist.
+        queue_names: every queue, for "did you mean"; read only if one is missing.
+    """
+
+    queues: Mapping[QueueName, Stored[QueueValue]]
+    terms: Terms
+    pools: tuple[PoolView, ...]
+    empty: EmptyFleet
+    queue_names: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A job that may be stored."""
+
+    spec: JobSpec
+    queue: Queue
+    priority: int
+    class_hash: int
+
+
+def vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool = True) -> Accepted | HanseError:
+    """Parse and check one job; the error says what is wrong, where, and what to do.
+
+    Args:
+        ever_fits: also refuse what no pool could ever hold.
+    """
+    try:
+        return _vet(message, world, ever_fits=ever_fits)
+    except HanseError as error:
+        return error
+
+
+def _vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool) -> Accepted:
+    spec = spec_from_wire(message)
+    validate_spec(spec)
+    queue = _queue(spec, world)
+    priority = _priority(spec, world.terms)
+    _flavors(spec, world.terms)
+    _levels(spec, world.pools)
+    request = gang_request(spec)
+    number = class_hash(queue.uid, request)
+    if ever_fits:
+        never = world.empty.never_fits(world.pools, request, queue=queue, class_hash=number)
+        if never is not None:
+            raise _never_fits(never, spec)
+    return Accepted(spec, queue, priority, number)
+
+
+def _queue(spec: JobSpec, world: World) -> Queue:
+    stored = world.queues.get(spec.queue)
+    if stored is None:
+        raise queue_not_found(spec.queue, world.queue_names)
+    if stored.value.closing:
+        raise queue_closing(spec.queue)
+    return stored.value.queue(spec.queue)
+
+
+def queue_closing(name: str) -> FailedPrecondition:
+    """The one sentence for a queue that is being deleted."""
+    return FailedPrecondition(
+        f"queue {quoted(name)} is being deleted; use another", reason="QUEUE_CLOSING", path="queue"
+    )
+
+
+def _priority(spec: JobSpec, terms: Terms) -> int:
+    if not spec.priority_class:
+        default = terms.default_priority
+        return default.value if default is not None else 0
+    stored = terms.priorities.get(spec.priority_class)
+    if stored is None:
+        hint = did_you_mean(spec.priority_class, terms.priorities) or f"; there is {listed(terms.priorities)}"
+        raise NotFound(
+            f"priority class {quoted(spec.priority_class)} does not exist{hint}",
+            reason="PRIORITY_CLASS_NOT_FOUND",
+            path="priority_class",
+        )
+    return stored.value.value
+
+
+def _flavors(spec: JobSpec, terms: Terms) -> None:
+    for index, pod_set in enumerate(spec.pod_sets):
+        for number, flavor in enumerate(pod_set.flavors):
+            if flavor not in terms.flavors:
+                hint = did_you_mean(flavor, terms.flavors) or f"; there is {listed(terms.flavors)}"
+                raise NotFound(
+                    f"flavor {quoted(flavor)} does not exist{hint}",
+                    reason="FLAVOR_UNKNOWN",
+                    path=f"pod_sets[{index}].flavors[{number}]",
+                )
+
+
+def _levels(spec: JobSpec, pools: tuple[PoolView, ...]) -> None:
+    """Every level is known to a pool at least, as key or alias; while no pool has told its levels, all pass."""
+    if not any(pool.levels for pool in pools):
+        return
+    levels = [level for pool in pools for level in pool.levels]
+    aliases = {HOST_ALIAS, *(level.alias for level in levels)}
+    known = {HOST_KEY, *aliases, *(level.key for level in levels)}
+    for index, pod_set in enumerate(spec.pod_sets):
+        topology, at = pod_set.topology, f"pod_sets[{index}]"
+        named = [("required", topology.required), ("preferred", topology.preferred)]
+        named += [(f"slices[{i}].level", layer.level) for i, layer in enumerate(topology.slices)]
+        for name, level in named:
+            if level and level not in known:
+                hint = did_you_mean(level, known) or f"; pools have {listed(aliases)}"
+                raise InvalidArgument(
+                    f"no pool has a topology level {quoted(level)}{hint}",
+                    reason=Reason.LEVEL_UNKNOWN.name,
+                    path=f"{at}.{name}",
+                )
+
+
+def _never_fits(never: NeverFits, spec: JobSpec) -> InvalidArgument:
+    miss = never.miss
+    return InvalidArgument(
+        f"no pool could hold {quoted(spec.name)} even when empty: nearest is {never.pool}, "
+        f"{miss.constraint}: wanted {miss.wanted}, found {miss.found}; ask for less, or for another flavor or level",
+        reason=Reason.NEVER_FITS.name,
+        path="pod_sets",
+    )
