@@ -9,7 +9,7 @@ from typing import Final
 from hanse.shape.domains import MEMO_LENSES_MAX, Leaf, Node
 from hanse.shape.lens import Lens
 
-Hist = tuple[tuple[int, int, int], ...]  # pods per host, hosts, index of the bin
+Hist = tuple[tuple[int, int, int, int, int], ...]  # pods per host, hosts, index of the bin, free GPUs, all GPUs
 Counts = tuple[tuple[int, int], ...]  # fit, domains with that fit; largest first
 
 NOTHING: Final[Counts] = ()
@@ -76,7 +76,7 @@ class Cap:
         if not self.fit:
             return (NOTHING,)
         total: dict[int, int] = {}
-        for most, hosts, _ in self.hist:
+        for most, hosts, _, _, _ in self.hist:
             total[most] = total.get(most, 0) + hosts
         return (tuple(sorted(total.items(), reverse=True)),)
 
@@ -114,8 +114,8 @@ def _rounded(fit: int, lens: Lens, depth: int, *, whole: bool) -> int:
 
 def _leaf(node: Leaf, lens: Lens, depth: int) -> Cap:
     rows, full = lens.rows, lens.full
-    hist: list[tuple[int, int, int]] = []
-    total = peak = whole_hosts = 0
+    hist: list[tuple[int, int, int, int, int]] = []
+    whole_hosts = 0
     whole = True
     for i, (c, free, hosts) in enumerate(node.bins):
         if free < full[c]:
@@ -124,16 +124,28 @@ def _leaf(node: Leaf, lens: Lens, depth: int) -> Cap:
             whole_hosts += hosts
         row = rows[c]
         if row and row[free]:
-            hist.append((row[free], hosts, i))
-            total += row[free] * hosts
-            peak = max(peak, row[free])
-    hist.sort(key=_most_first)  # stable: bins of one class come with the fewest free GPUs first
-    fit = _rounded(total, lens, depth, whole=whole)
-    return Cap(node, fit, (), tuple(hist), peak=(fit, peak if fit else 0), whole=whole, whole_hosts=whole_hosts)
+            hist.append((row[free], hosts, i, free, full[c]))
+    return lowest(node, hist, lens, depth, whole=whole, whole_hosts=whole_hosts)
 
 
-def _most_first(entry: tuple[int, int, int]) -> int:
-    return -entry[0]
+def lowest(
+    node: Node | None,
+    hist: list[tuple[int, int, int, int, int]],
+    lens: Lens,
+    depth: int,
+    *,
+    whole: bool,
+    whole_hosts: int,
+) -> Cap:
+    """A lowest domain of these hosts."""
+    hist.sort(key=_most_first)
+    fit = _rounded(sum([most * hosts for most, hosts, _, _, _ in hist]), lens, depth, whole=whole)
+    peak = hist[0][0] if hist and fit else 0
+    return Cap(node, fit, (), tuple(hist), peak=(fit, peak), whole=whole, whole_hosts=whole_hosts)
+
+
+def _most_first(entry: tuple[int, int, int, int, int]) -> tuple[int, int, int]:
+    return -entry[0], entry[3], entry[2]
 
 
 def _branch(node: Node, lens: Lens, depth: int) -> Cap:

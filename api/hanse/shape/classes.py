@@ -30,6 +30,9 @@ from hanse.model.selectors import Operator, Requirement, Selector, Taint
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 OVERHEAD_RESOURCES: Final = frozenset((CPU, MEMORY, PODS, EPHEMERAL_STORAGE))
 OFFER_EIGHTHS: Final = 7
+_COARSE_RESOURCES: Final = frozenset((CPU, MEMORY, EPHEMERAL_STORAGE))
+_COARSE_BITS: Final = 6
+_ONE_POD: Final = Resources({PODS: 1})
 
 
 @unique
@@ -53,6 +56,29 @@ def accelerator(allocatable: Resources) -> str:
     return max(names, key=lambda name: allocatable[name]) if names else ""
 
 
+def whole_pod(resources: Resources) -> Resources:
+    """What a pod with this request uses of a host: also one of the pods that the kubelet allows."""
+    return resources if PODS in resources else resources.plus(_ONE_POD)
+
+
+def coarse(name: str, amount: int) -> int:
+    """The amount as classes compare it: cpu, memory and storage keep six binary digits, rounded down.
+
+    No two kubelets report the same bytes of memory; without this every node would be a class of its own.
+    """
+    if name not in _COARSE_RESOURCES:
+        return amount
+    shift = max(0, amount.bit_length() - _COARSE_BITS)
+    return amount >> shift << shift
+
+
+def _at_most(name: str, amount: int) -> int:
+    """The largest amount that is `coarse` to this one."""
+    if name not in _COARSE_RESOURCES:
+        return amount
+    return amount + (1 << max(0, amount.bit_length() - _COARSE_BITS)) - 1
+
+
 def offer(name: str, allocatable: int) -> int:
     """How much of a resource all exact pods of a host may use together."""
     return allocatable * OFFER_EIGHTHS // 8 if name in OVERHEAD_RESOURCES else allocatable
@@ -65,7 +91,7 @@ class HostClass:
     Attributes:
         gpu: resource name of the accelerators, "" for hosts without.
         gpus: how many of them.
-        others: allocatable of every other resource, `pods` included.
+        others: allocatable of every other resource, `pods` included; amounts as `coarse` leaves them.
         labels: sorted (hash of key, hash of value) of the selectable labels.
     """
 
@@ -77,13 +103,9 @@ class HostClass:
     labels: tuple[tuple[int, int], ...] = ()
 
     def is_exact(self, pod: Resources) -> bool:
-        """Whether a pod with this request stays within the share of the GPUs it takes."""
+        """Whether a pod (see `whole_pod`) stays within the share of the GPUs it takes."""
         g = pod[self.gpu] if self.gpu else 0
-        if g == 0:
-            return False
-        if PODS not in pod and self.gpus > offer(PODS, self.others[PODS]) * g:
-            return False
-        return all(
+        return g > 0 and all(
             name == self.gpu or amount * self.gpus <= offer(name, self.others[name]) * g
             for name, amount in pod.items()
         )
@@ -129,11 +151,8 @@ class HostClass:
 
     def _rest_bound(self, pod: Resources) -> int:
         """Pods that an empty host holds, looking at everything but its accelerators."""
-        most = self.others[PODS]
-        for name, amount in pod.items():
-            if name != self.gpu and amount > 0:
-                most = min(most, self.others[name] // amount)
-        return most
+        rest = [(name, amount) for name, amount in pod.items() if name != self.gpu and amount > 0]
+        return min([_at_most(name, self.others[name]) // amount for name, amount in rest])
 
     def selected(self, selector: Selector, left_out: frozenset[int], *, open_ended: bool) -> Answer:
         """Whether hosts of this class match.

@@ -56,7 +56,7 @@ def could_ever_fit(empty: Shape, request: GangRequest, flavors: tuple[FlavorName
 def fit_ask(shape: Shape, ask: Ask) -> Fit | NoFit:
     """`fit` for a request that is already prepared; use this to ask many pools."""
     first: NoFit | None = None
-    for order in islice(permutations(_big_first(ask)), ORDERS_MAX):
+    for order in islice(permutations(big_first(ask)), ORDERS_MAX):
         result = _in_order(shape, ask, order)
         if isinstance(result, Fit):
             return result
@@ -72,7 +72,7 @@ def quick_reject(shape: Shape, ask: Ask) -> bool:
     return any(unnamed(shape, s) for s in ask.sets)
 
 
-def _big_first(ask: Ask) -> list[int]:
+def big_first(ask: Ask) -> list[int]:
     sets = ask.sets
     return sorted(range(len(sets)), key=lambda i: (-sets[i].pod.gpus, not sets[i].required, -sets[i].count, i))
 

@@ -16,7 +16,7 @@ from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
 from hanse.model.selectors import Selector, Toleration, untolerated
-from hanse.shape.classes import Answer, HostClass
+from hanse.shape.classes import Answer, HostClass, whole_pod
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
 _LENSES_KEPT_MAX: Final = 20_000
@@ -148,7 +148,7 @@ def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
     kind = _kind((s.resources, flavor, s.selector, s.tolerations))
     t = s.topology
     return SetAsk(
-        s.count, s.resources, flavor, s.selector, s.tolerations,
+        s.count, whole_pod(s.resources), flavor, s.selector, s.tolerations,
         t.required, t.preferred, t.slices, kind, _kind((kind, t.slices)),
     )  # fmt: skip
 
@@ -164,6 +164,44 @@ def prepare(request: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
         raise ValueError(f"{len(flavors)} flavors for {len(request.sets)} pod sets; give one for each")
     index = tuple(i for i, s in enumerate(request.sets) if s.count > 0)
     return Ask(request, tuple(_set_ask(request.sets[i], flavors[i]) for i in index), index)
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The slice layers of a set on one ladder.
+
+    Attributes:
+        floors: see Lens.
+        host: pods on one host come in multiples of this.
+        exclusive: the coarsest depth with an exclusive layer (the ladder's depth for the host), -1 for none.
+    """
+
+    floors: tuple[int, ...]
+    host: int
+    exclusive: int
+
+    def on_host(self, most: int, *, whole: bool) -> int:
+        """What a host counts that could hold `most` pods; `whole` if all its GPUs are free."""
+        if self.exclusive == len(self.floors) and not whole:
+            return 0
+        return most // self.host * self.host
+
+
+def layered(slices: tuple[Slice, ...], rungs: Ladder) -> "Layers | Refused":
+    """The layers by depth; refused if the ladder lacks one of their levels."""
+    floors = [0] * rungs.depth
+    host, exclusive = 1, -1
+    for s in slices:
+        at = rungs.find(s.level)
+        if at is None:
+            return Refused(Reason.LEVEL_UNKNOWN, f"no level {s.level!r}")
+        if at < rungs.depth:
+            floors[at] = max(floors[at], s.size)
+        else:
+            host = max(host, s.size)
+        if s.exclusive and (exclusive < 0 or at < exclusive):
+            exclusive = at
+    return Layers(tuple(floors), host, exclusive)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -246,21 +284,13 @@ class Table:
         counted = self.rows(ask)
         if isinstance(counted, Refused):
             return counted
+        layers = layered(ask.slices, rungs)
+        if isinstance(layers, Refused):
+            return layers
         full = tuple(cls.gpus for cls in self.classes)
-        floors = [0] * rungs.depth
-        host, exclusive, whole_hosts = 1, -1, False
-        for s in ask.slices:
-            at = rungs.find(s.level)
-            if at is None:
-                return Refused(Reason.LEVEL_UNKNOWN, f"no level {s.level!r}")
-            if at < rungs.depth:
-                floors[at] = max(floors[at], s.size)
-                exclusive = at if s.exclusive and exclusive < 0 else exclusive
-            else:
-                host = max(host, s.size)
-                whole_hosts = whole_hosts or s.exclusive
-        rows = tuple(_host_row(row, host, whole_only=whole_hosts) for row in counted.rows)
-        return _lens(rows, full, tuple(floors), exclusive, certain=counted.certain)
+        rows = tuple(_host_row(row, layers) for row in counted.rows)
+        exclusive = layers.exclusive if layers.exclusive < rungs.depth else -1
+        return _lens(rows, full, layers.floors, exclusive, certain=counted.certain)
 
 
 # How far a class came before it was refused: the set is told the reason of the class that came furthest.
@@ -279,7 +309,6 @@ def _refusal(reason: Reason, ask: SetAsk) -> str:
             return f"no host of flavor {ask.flavor} holds one pod even when it is empty"
 
 
-def _host_row(row: tuple[int, ...], size: int, *, whole_only: bool) -> tuple[int, ...]:
-    """Rounds pods per host down to host slices; with `whole_only` only the wholly free host counts."""
+def _host_row(row: tuple[int, ...], layers: "Layers") -> tuple[int, ...]:
     last = len(row) - 1
-    return tuple(0 if whole_only and i < last else most // size * size for i, most in enumerate(row))
+    return tuple(layers.on_host(most, whole=free == last) for free, most in enumerate(row))

@@ -44,9 +44,11 @@ def refuse(shape: Shape, s: SetAsk, *, alone: bool) -> NoFit:
     Args:
         alone: nothing of the same gang was placed before it.
     """
-    never = _never(shape, s)
-    if never is not None:
-        return never
+    return never(shape, s) or refuse_among(views(shape, s), s, alone=alone)
+
+
+def refuse_among(seen: list[View], s: SetAsk, *, alone: bool) -> NoFit:
+    """The same, from views that were made already; free capacity is to blame."""
     for layer in s.slices:
         if s.count % layer.size:
             text = f"slices of {layer.size} pods"
@@ -54,10 +56,10 @@ def refuse(shape: Shape, s: SetAsk, *, alone: bool) -> NoFit:
                 Reason.SHAPE, f"{text} divide the set", s.count, s.count // layer.size * layer.size,
                 f"{s.count} pods do not divide into {text}", 0.2,
             )  # fmt: skip
-    return _shape(s, views(shape, s), alone=alone)
+    return _shape(s, seen, alone=alone)
 
 
-def _never(shape: Shape, s: SetAsk) -> NoFit | None:
+def never(shape: Shape, s: SetAsk) -> NoFit | None:
     """Refusals that free capacity does not change."""
     for level in (s.required, s.preferred, *[x.level for x in s.slices]):
         if level and all(group.rungs.find(level) is None for group in shape.groups):

@@ -7,7 +7,7 @@ from hanse.shape.lens import Ladder, Lens, Refused, SetAsk
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.shape import Shape
 from hanse.shape.single import on_one_host, score
-from hanse.shape.solve import Cost, Take, solve
+from hanse.shape.solve import Cost, Found, Take, solve
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,31 +61,35 @@ def views(shape: Shape, s: SetAsk) -> list[View]:
 
 def seat(shape: Shape, s: SetAsk) -> Seat | None:
     """The best place for the set, None if it does not fit."""
-    seen = views(shape, s)
+    return seat_among(views(shape, s), s, exclusive_depths([group.rungs for group in shape.groups], s))
+
+
+def seat_among(seen: list[View], s: SetAsk, exclusive: tuple[int, ...]) -> Seat | None:
+    """The best place for the set in these views of groups, None if it does not fit."""
     if any(s.count % x.size for x in s.slices):
         return None
     small = [v for v in seen if v.lens.exclusive < 0 and v.cap.peak[-1] >= s.count]
     if small:
-        return _small(shape, s, small)
+        return _small(s, small, exclusive)
     if s.required or len(seen) == 1:
         fitting = [v for v in seen if v.cap.peak[v.depth + 1] >= s.count]
-        return _best_of(shape, s, fitting) if fitting else None
+        return _best_of(s, fitting, exclusive) if fitting else None
     if sum([v.cap.fit for v in seen]) < s.count:
         return None
-    return _across(shape, s, seen)
+    return _across(s, seen, exclusive)
 
 
-def _small(shape: Shape, s: SetAsk, seen: list[View]) -> Seat:
-    best = min(seen, key=lambda v: (score(v.cap, v.lens, s.count) or (), v.group))
-    found = on_one_host(best.cap, best.lens, s.count)
-    return _seated(shape, s, best, found.cost, found.take)
+def _small(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
+    best = min(seen, key=lambda v: (score(v.cap, s.count) or (), v.group))
+    found = on_one_host(best.cap, s.count)
+    return _seated(s, best, found, exclusive)
 
 
-def _best_of(shape: Shape, s: SetAsk, seen: list[View]) -> Seat:
+def _best_of(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     deepest = max([v.rungs.depth for v in seen])
     options = [(solve(v.cap, s.count), v) for v in seen]
     found, view = min(options, key=lambda o: (_stretched(o[0].cost, deepest), o[1].group))
-    return _seated(shape, s, view, found.cost, found.take)
+    return _seated(s, view, found, exclusive)
 
 
 def _stretched(cost: Cost, depth: int) -> Cost:
@@ -96,7 +100,7 @@ def _stretched(cost: Cost, depth: int) -> Cost:
     return (*counts[:-1], *counts[-2:-1] * extra, counts[-1], *fits[:-1], *fits[-2:-1] * extra, fits[-1])
 
 
-def _across(shape: Shape, s: SetAsk, seen: list[View]) -> Seat:
+def _across(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     """Over the coarsest domains of all groups together."""
     deepest = max([v.rungs.depth for v in seen])
     kids: list[tuple[Cap, int]] = []
@@ -121,7 +125,7 @@ def _across(shape: Shape, s: SetAsk, seen: list[View]) -> Seat:
     half = len(found.cost) // 2
     return Seat(
         takes=tuple([(g, Take((), tuple(takes[g]))) for g in sorted(takes)]),
-        exclusive=_exclusive(shape, s),
+        exclusive=exclusive,
         counts=tuple(counts.items()),
         score=(found.cost[0], found.cost[half - 2], found.cost[half - 1], _left(s, found.cost, whole.fit)),
         certain=all(v.lens.certain for v in seen),
@@ -172,13 +176,14 @@ def _aliases(rungs: Ladder) -> list[str]:
     return [level.alias for level in rungs.levels] + [HOST_ALIAS] if rungs.levels else ["pool", HOST_ALIAS]
 
 
-def _seated(shape: Shape, s: SetAsk, view: View, cost: Cost, take: Take) -> Seat:
+def _seated(s: SetAsk, view: View, found: Found, exclusive: tuple[int, ...]) -> Seat:
+    cost = found.cost
     half = len(cost) // 2
     named = bool(view.rungs.levels)
     counts = tuple(zip(_aliases(view.rungs), cost[:half], strict=True))
     return Seat(
-        takes=((view.group, take),),
-        exclusive=_exclusive(shape, s),
+        takes=((view.group, found.take),),
+        exclusive=exclusive,
         counts=counts if named else counts[1:],
         score=(
             cost[0],
@@ -200,10 +205,10 @@ def _left(s: SetAsk, cost: Cost, total: int) -> int:
     return (around - s.count) * max(1, s.pod.gpus)
 
 
-def _exclusive(shape: Shape, s: SetAsk) -> tuple[int, ...]:
+def exclusive_depths(ladders: list[Ladder], s: SetAsk) -> tuple[int, ...]:
     """By group, the coarsest depth at which a layer of the set is exclusive, -1 for none."""
     out: list[int] = []
-    for group in shape.groups:
-        depths = [group.rungs.find(x.level) for x in s.slices if x.exclusive]
+    for rungs in ladders:
+        depths = [rungs.find(x.level) for x in s.slices if x.exclusive]
         out.append(min([d for d in depths if d is not None], default=-1))
     return tuple(out)

@@ -8,21 +8,19 @@ it is free, whatever the flavor.
 """
 
 from hanse.shape.capacity import Cap
-from hanse.shape.domains import Leaf
-from hanse.shape.lens import Lens
 from hanse.shape.solve import Found, Take
 
 Score = tuple[int, ...]
 
 
-def on_one_host(cap: Cap, lens: Lens, n: int) -> Found:
+def on_one_host(cap: Cap, n: int) -> Found:
     """The best single host for n pods; `cap.peak[-1]` must be at least n."""
     path: list[tuple[int, Cap]] = []
     while cap.kids:
-        i = min(_candidates(cap, lens, n))[1]
+        i = min(_candidates(cap, n))[1]
         path.append((i, cap.kids[i][0]))
         cap = cap.kids[i][0]
-    _, i, most = _best_bin(cap, lens, n)
+    _, i, most = _best_bin(cap, n)
     found = Found((1, most), Take(((i, 1, n),)))
     for at, kid in reversed(path):
         half = len(found.cost) // 2
@@ -31,36 +29,28 @@ def on_one_host(cap: Cap, lens: Lens, n: int) -> Found:
     return found
 
 
-def score(cap: Cap, lens: Lens, n: int) -> Score | None:
+def score(cap: Cap, n: int) -> Score | None:
     """The score of the best host of a domain, None if no host holds n pods."""
     if cap.peak[-1] < n:
         return None
     found = cap.single.get(n)
     if found is None:
-        found = min(_candidates(cap, lens, n))[0] if cap.kids else _best_bin(cap, lens, n)[0]
+        found = min(_candidates(cap, n))[0] if cap.kids else _best_bin(cap, n)[0]
         if len(cap.single) >= 16:
             cap.single.clear()
         cap.single[n] = found
     return found
 
 
-def _candidates(cap: Cap, lens: Lens, n: int) -> list[tuple[Score, int]]:
+def _candidates(cap: Cap, n: int) -> list[tuple[Score, int]]:
     out: list[tuple[Score, int]] = []
     for i, (kid, _) in enumerate(cap.kids):
-        below = score(kid, lens, n)
+        below = score(kid, n)
         if below is not None:
             out.append(((below[0] + kid.whole, *below[1:], kid.whole_hosts), i))
     return out
 
 
-def _best_bin(cap: Cap, lens: Lens, n: int) -> tuple[Score, int, int]:
+def _best_bin(cap: Cap, n: int) -> tuple[Score, int, int]:
     """Score, bin and capacity of the best host of a lowest domain."""
-    assert isinstance(cap.node, Leaf)
-    options: list[tuple[Score, int, int]] = []
-    for most, _, i in cap.hist:
-        if most >= n:
-            c, free, _ = cap.node.bins[i]
-            full = lens.full[c]
-            whole = int(0 < full == free)
-            options.append(((whole, free, full), i, most))
-    return min(options)
+    return min([((int(0 < full == free), free, full), i, most) for most, _, i, free, full in cap.hist if most >= n])

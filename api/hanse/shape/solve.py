@@ -63,7 +63,7 @@ def _on_hosts(cap: Cap, n: int) -> Found:
     rest = total - n
     short = min(chosen) if rest else 0  # the host that is not filled
     take: list[tuple[int, int, int]] = []
-    for most, there, i in cap.hist:
+    for most, there, i, _, _ in cap.hist:
         use = min(there, chosen.get(most, 0))
         if use:
             chosen[most] -= use

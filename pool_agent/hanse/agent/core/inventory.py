@@ -1,5 +1,391 @@
-"""The nodes of one pool as arrays in topology order."""
+"""The nodes of one pool: what they offer, who uses them, and the shape of what is left.
+
+Nodes live in slots. A change of one node is recorded at once and worked into classes, domains and shape when
+somebody looks (`sync`), so a burst of events costs each node once, and one event the path from its leaf to the root.
+
+Usage belongs to the node and to its name: a node that vanishes and comes back still carries what we hold on it.
+Everything published derives from facts, foreign usage and the pods we hold, never from history, so an inventory that
+is rebuilt from the cluster's records equals the one that was lost.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from hanse.agent.core.facts import NodeFacts
+from hanse.agent.core.hosts import LABEL_VALUES_MAX, LabelCensus, Selectable, class_of, class_order, flavor_of
+from hanse.agent.core.node import Account, Node, account
+from hanse.agent.core.topology import Domain, home, known_levels, lowest, path_of, prune, usable_levels
+from hanse.model.ids import FlavorName, NodeName
+from hanse.model.placement import Level
+from hanse.model.queue import Flavor
+from hanse.model.resources import Resources
+from hanse.shape.classes import HostClass
+from hanse.shape.domains import Branch, branch, leaf
+from hanse.shape.domains import Node as ShapeNode
+from hanse.shape.lens import Table
+from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
+from hanse.shape.shape import Group, Shape
 
-__all__ = ["NodeFacts"]
+if TYPE_CHECKING:
+    from hanse.agent.core.places import Placement
+
+__all__ = ["Account", "Inventory", "Node", "NodeFacts"]
+
+Usage = Mapping[Resources, int]  # pods by what one of them uses
+
+
+class Inventory:
+    """The nodes of a pool.
+
+    Args:
+        flavors: in order; the first that matches a host is its flavor.
+        trees: level lists, coarse to fine, one per kind of network; a node belongs to the first tree of which it
+            knows the most levels. One empty tree for a pool without topology.
+    """
+
+    def __init__(
+        self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]] = ((),), nodes: Iterable[NodeFacts] = ()
+    ) -> None:
+        self.flavors = tuple(sorted(flavors, key=lambda f: (f.order, f.name)))
+        self.trees = tuple(usable_levels(levels) for levels in trees) or ((),)
+        if len(self.trees) > GROUPS_MAX or any(len(levels) > LEVELS_MAX for levels in self.trees):
+            raise ValueError(f"levels: at most {GROUPS_MAX} trees of at most {LEVELS_MAX} levels each")
+        self.roots = tuple(Domain("", None) for _ in self.trees)
+        self.nodes: list[Node | None] = []
+        self._slot: dict[NodeName, int] = {}
+        self._vacant: list[int] = []
+        self._away: dict[NodeName, dict[Resources, int]] = {}
+        self._labels = LabelCensus(frozenset(level.key for levels in self.trees for level in levels))
+        self._selectable = Selectable()
+        self._values_max = LABEL_VALUES_MAX
+        self._classes: dict[HostClass, int] = {}
+        self._classes_changed = False
+        self._table = Table(())
+        self._class_ids: dict[HostClass, int] = {}
+        self._dirty: dict[int, None] = {}
+        self._relabelled: dict[int, None] = {}
+        self._clipped = 0
+        self._shape: Shape | None = None
+        self._empty: Shape | None = None
+        for facts in nodes:
+            self.set_node(facts)
+
+    def __len__(self) -> int:
+        return len(self._slot)
+
+    def __iter__(self) -> Iterator[Node]:
+        """Nodes in the order of their names."""
+        self.sync()
+        for name in sorted(self._slot):
+            yield self._at(self._slot[name])
+
+    def node(self, name: NodeName) -> Node | None:
+        """The node of that name."""
+        self.sync()
+        slot = self._slot.get(name)
+        return None if slot is None else self.nodes[slot]
+
+    def at(self, slot: int) -> Node:
+        """The node in a slot that is taken."""
+        return self._at(slot)
+
+    def around(self, node: Node, depth: int) -> list[int]:
+        """Slots of all nodes in the domain at this depth (the tree's depth for the host) that holds the node."""
+        domain = node.domain
+        if domain is None or depth >= len(domain.path):
+            return [node.slot]
+        while len(domain.path) > depth + 1:
+            assert domain.parent is not None
+            domain = domain.parent
+        return [slot for low in lowest(domain) for slot in low.slots]
+
+    def set_node(self, facts: NodeFacts, foreign: Resources | None = None) -> None:
+        """A node is new or differs. `foreign` is its present foreign usage, None to leave that as it was."""
+        slot = self._slot.get(facts.name)
+        if slot is None:
+            node = self._add(facts)
+        else:
+            node = self._at(slot)
+            self._replace(node, facts)
+        if foreign is not None and foreign != node.foreign:
+            node.used = node.used.minus(node.foreign).plus(foreign)
+            node.foreign = foreign
+        self._touch(node)
+
+    def set_foreign(self, name: NodeName, foreign: Resources) -> None:
+        """What runs on a node and is not ours, terminating pods included. Unknown nodes are ignored."""
+        slot = self._slot.get(name)
+        if slot is not None:
+            self.set_node(self._at(slot).facts, foreign)
+
+    def remove_node(self, name: NodeName) -> None:
+        """A node is gone; what we hold on it waits for its return or for its release."""
+        slot = self._slot.pop(name, None)
+        if slot is None:
+            return
+        node = self._at(slot)
+        if node.own:
+            self._away[name] = node.own
+        self._labels.remove(node.facts.labels)
+        self._leave_class(node)
+        self._leave_domain(node)
+        self.nodes[slot] = None
+        self._vacant.append(slot)
+        self._dirty.pop(slot, None)
+        self._relabelled.pop(slot, None)
+        self._shape = self._empty = None
+
+    def hold(self, name: NodeName, pods: Usage) -> None:
+        """Adds pods of ours to a node, by what one of them uses."""
+        slot = self._slot.get(name)
+        own = self._away.setdefault(name, {}) if slot is None else self._at(slot).own
+        for pod, count in pods.items():
+            own[pod] = own.get(pod, 0) + count
+        if slot is not None:
+            self._use(self._at(slot), pods, 1)
+
+    def release(self, name: NodeName, pods: Usage) -> None:
+        """The inverse of `hold`.
+
+        Raises:
+            ValueError: the node does not hold them.
+        """
+        slot = self._slot.get(name)
+        own = self._away.get(name, {}) if slot is None else self._at(slot).own
+        if any(own.get(pod, 0) < count for pod, count in pods.items()):
+            raise ValueError(f"node {name} does not hold what is to be released")
+        for pod, count in pods.items():
+            own[pod] -= count
+            if not own[pod]:
+                del own[pod]
+        if slot is not None:
+            self._use(self._at(slot), pods, -1)
+        elif not own:
+            self._away.pop(name, None)
+
+    def take(self, placement: "Placement") -> None:
+        """Holds every place of a gang."""
+        for name, pods in placement.usage():
+            self.hold(name, pods)
+
+    def give(self, placement: "Placement") -> None:
+        """The exact inverse of `take`, also when nodes have changed or gone meanwhile.
+
+        Raises:
+            ValueError: the places are not held.
+        """
+        for name, pods in placement.usage():
+            self.release(name, pods)
+
+    def account(self, name: str) -> Account:
+        """Where a resource of the whole pool went (S9)."""
+        self.sync()
+        total = Account(0, 0, 0, 0, 0, 0)
+        for slot in self._slot.values():
+            total = total.plus(account(self._at(slot), name))
+        return total
+
+    def faults(self) -> tuple[tuple[NodeName, str], ...]:
+        """(node, resource) of which more is used than the node offers, by name."""
+        return tuple((node.name, name) for node in self for name in node.overdrawn())
+
+    @property
+    def table(self) -> Table:
+        """The host classes of all nodes, usable or not."""
+        self.sync()
+        return self._table
+
+    def shape(self) -> Shape:
+        """The shape of what is free now."""
+        self.sync()
+        if self._shape is None:
+            groups = [(levels, root.node()) for levels, root in zip(self.trees, self.roots, strict=True)]
+            self._shape = self._shaped(groups, self._clipped)
+        return self._shape
+
+    def empty_shape(self) -> Shape:
+        """The shape of the pool if every host were ready and free."""
+        self.sync()
+        if self._empty is None:
+            groups = [(levels, self._emptied(root)) for levels, root in zip(self.trees, self.roots, strict=True)]
+            self._empty = self._shaped(groups, 0)
+        return self._empty
+
+    def rebuilt(self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]]) -> "Inventory":
+        """The same nodes and usage under other flavors or levels."""
+        other = Inventory(flavors, trees)
+        other._away = {name: dict(own) for name, own in self._away.items()}
+        for name in sorted(self._slot):
+            node = self._at(self._slot[name])
+            other.set_node(node.facts, node.foreign)
+            other.hold(name, node.own)
+        return other
+
+    def sync(self) -> None:
+        """Works recorded changes into classes, domains and bins."""
+        if not (self._dirty or self._labels.changed or self._classes_changed):
+            return
+        if self._labels.changed:
+            self._reselect()
+        for slot in self._relabelled:
+            self._classify(self._at(slot))
+        self._relabelled.clear()
+        if self._classes_changed:
+            self._retable()
+        for slot in self._dirty:
+            self._settle(self._at(slot))
+        self._dirty.clear()
+
+    def _at(self, slot: int) -> Node:
+        node = self.nodes[slot]
+        assert node is not None
+        return node
+
+    def _add(self, facts: NodeFacts) -> Node:
+        slot = self._vacant.pop() if self._vacant else len(self.nodes)
+        node = Node(slot, facts)
+        if slot == len(self.nodes):
+            self.nodes.append(node)
+        else:
+            self.nodes[slot] = node
+        self._slot[facts.name] = slot
+        self._labels.add(facts.labels)
+        self._relabelled[slot] = None
+        self._empty = None
+        node.own = self._away.pop(facts.name, {})
+        for pod, count in node.own.items():
+            node.used = node.used.plus(pod.times(count))
+        return node
+
+    def _replace(self, node: Node, facts: NodeFacts) -> None:
+        old = node.facts
+        node.facts = facts
+        if old.labels != facts.labels:
+            self._labels.remove(old.labels)
+            self._labels.add(facts.labels)
+        elif old.allocatable == facts.allocatable and old.taints == facts.taints:
+            return
+        self._relabelled[node.slot] = None
+
+    def _touch(self, node: Node) -> None:
+        self._dirty[node.slot] = None
+        self._shape = None
+
+    def _use(self, node: Node, pods: Usage, sign: int) -> None:
+        for pod, count in pods.items():
+            node.used = node.used.plus(pod.times(sign * count))
+        self._touch(node)
+
+    def _reselect(self) -> None:
+        """Chooses the selectable labels anew; if they changed, every class has."""
+        selectable = self._labels.select(values_max=self._values_max)
+        if selectable != self._selectable:
+            self._selectable = selectable
+            self._relabelled = dict.fromkeys(self._slot.values())
+
+    def _classify(self, node: Node) -> None:
+        """Flavor, class and domain of a node whose labels, taints or allocatable are new."""
+        self._leave_class(node)
+        labels = node.facts.labels
+        node.flavor = flavor_of(labels, self.flavors)
+        if node.flavor is not None:
+            node.cls = class_of(node.facts, node.flavor, self._selectable)
+            self._classes_changed = self._classes_changed or node.cls not in self._classes
+            self._classes[node.cls] = self._classes.get(node.cls, 0) + 1
+        knows = [known_levels(labels, levels) for levels in self.trees]
+        tree = knows.index(max(knows))
+        path = path_of(node.name, labels, self.trees[tree])
+        if node.domain is None or node.tree != tree or node.domain.path != path:
+            self._leave_domain(node)
+            node.tree = tree
+            node.domain = home(self.roots[tree], path)
+            node.domain.slots[node.slot] = None
+        self._empty = None
+
+    def _leave_class(self, node: Node) -> None:
+        if node.cls is not None:
+            self._classes[node.cls] -= 1
+            if not self._classes[node.cls]:
+                del self._classes[node.cls]
+                self._classes_changed = True
+            node.cls = None
+
+    def _leave_domain(self, node: Node) -> None:
+        self._unbin(node)
+        if node.domain is not None:
+            del node.domain.slots[node.slot]
+            prune(node.domain)
+            node.domain = None
+
+    def _retable(self) -> None:
+        """Numbers the classes anew, which moves every node to other bins."""
+        while len(self._classes) > CLASSES_MAX and self._values_max > 1:
+            self._values_max //= 2
+            self._reselect()
+            for slot in self._relabelled:
+                self._classify(self._at(slot))
+            self._relabelled.clear()
+        most = sorted(self._classes, key=lambda c: (-self._classes[c], class_order(c)))[:CLASSES_MAX]
+        ordered = sorted(most, key=class_order)
+        self._class_ids = {cls: i for i, cls in enumerate(ordered)}
+        self._table = Table(tuple(ordered), self._selectable.left_out, self._selectable.open_ended)
+        for node in self.nodes:
+            if node is not None:
+                self._unbin(node)
+                self._dirty[node.slot] = None
+        self._empty = self._shape = None
+        self._classes_changed = False
+
+    def _unbin(self, node: Node) -> None:
+        self._clipped -= node.clipped
+        node.clipped = False
+        if node.at is not None:
+            assert node.domain is not None
+            node.domain.drop(node.slot, node.at)
+            node.at = None
+
+    def _settle(self, node: Node) -> None:
+        """Puts a node into the bin where it belongs now."""
+        at = node.at
+        node.weigh()
+        node.cls_id = -1 if node.cls is None else self._class_ids.get(node.cls, -1)
+        now = None if node.why or node.cls_id < 0 else (node.cls_id, node.free_gpus)
+        assert node.domain is not None
+        if at != now:
+            if at is not None:
+                node.domain.drop(node.slot, at)
+            if now is not None:
+                node.domain.put(node.slot, now)
+            node.at = now
+        clipped = node.is_clipped()
+        self._clipped += clipped - node.clipped
+        node.clipped = clipped
+
+    def _shaped(self, groups: list[tuple[tuple[Level, ...], ShapeNode]], clipped: int) -> Shape:
+        out: list[Group] = []
+        for levels, root in groups:
+            assert isinstance(root, Branch)
+            out.append(Group(levels, root))
+        return Shape(tuple(out), self._table, clipped)
+
+    def _emptied(self, domain: Domain) -> ShapeNode:
+        if domain.kids or domain.parent is None:
+            return branch([(self._emptied(kid), 1) for kid in domain.kids.values()])
+        counts: dict[tuple[int, int], int] = {}
+        for slot in domain.slots:
+            node = self._at(slot)
+            if node.cls_id >= 0 and node.cls is not None:
+                at = (node.cls_id, node.cls.gpus)
+                counts[at] = counts.get(at, 0) + 1
+        return leaf(counts)
+
+    def usage(self, name: NodeName) -> dict[Resources, int]:
+        """What we hold on a node, present or away."""
+        slot = self._slot.get(name)
+        own = self._away.get(name, {}) if slot is None else self._at(slot).own
+        return dict(own)
+
+    def flavor_hosts(self, flavor: FlavorName) -> int:
+        """Hosts of a flavor, usable or not."""
+        self.sync()
+        return sum(self._at(slot).flavor == flavor for slot in self._slot.values())

@@ -1,0 +1,162 @@
+"""A gang on named nodes, and holding it in an inventory."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hanse.agent.core.inventory import Inventory
+from hanse.model.ids import FlavorName, NodeName
+from hanse.model.placement import DOMAINS_LISTED_MAX, LevelUse, NodePlace, PartPlacement
+from hanse.model.request import GangRequest
+from hanse.model.resources import Resources
+from hanse.shape.lens import SetAsk, ladder, prepare
+from hanse.shape.limits import HOST_ALIAS
+from hanse.shape.seat import exclusive_depths
+
+
+@dataclass(frozen=True, slots=True)
+class HostUse:
+    """Consecutive ranks of one set on one node; `path` are its domains, coarse to fine."""
+
+    node: NodeName
+    path: tuple[str, ...]
+    first_rank: int
+    pods: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetPlacement:
+    """Where one pod set goes.
+
+    Attributes:
+        set_index: position of the set in the request.
+        pod: what one pod uses of its node.
+        hosts: in the order of ranks.
+        reserved: (node, resources) that an exclusive set takes beside its pods.
+    """
+
+    set_index: int
+    flavor: FlavorName
+    pod: Resources
+    hosts: tuple[HostUse, ...]
+    reserved: tuple[tuple[NodeName, Resources], ...] = ()
+
+    @property
+    def nodes(self) -> tuple[NodeName, ...]:
+        """The node of each rank."""
+        return tuple([use.node for use in self.hosts for _ in range(use.pods)])
+
+    def usage(self) -> Iterator[tuple[NodeName, dict[Resources, int]]]:
+        """What to hold on which node; a node may come more than once."""
+        for use in self.hosts:
+            yield use.node, {self.pod: use.pods}
+        for name, amount in self.reserved:
+            yield name, {amount: 1}
+
+    def places(self, pod_set: str, first_rank: int = 0) -> tuple[NodePlace, ...]:
+        """Node-level detail, for an answer on demand; ranks count from `first_rank`."""
+        return tuple(
+            NodePlace(use.node, pod_set, tuple(range(at, at + use.pods)), use.path)
+            for use in self.hosts
+            for at in (first_rank + use.first_rank,)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A whole gang on nodes.
+
+    Attributes:
+        sets: one per pod set that has pods, in the order of the request.
+        part: what is reported upward.
+    """
+
+    sets: tuple[SetPlacement, ...]
+    part: PartPlacement
+
+    @property
+    def nodes(self) -> tuple[NodeName, ...]:
+        """Every node that runs a pod, once, by name."""
+        return tuple(sorted({use.node for s in self.sets for use in s.hosts}))
+
+    def usage(self) -> Iterator[tuple[NodeName, dict[Resources, int]]]:
+        """What to hold on which node; a node may come more than once."""
+        for s in self.sets:
+            yield from s.usage()
+
+
+def recorded(
+    inventory: Inventory,
+    request: GangRequest,
+    flavors: tuple[FlavorName, ...],
+    nodes: Sequence[Sequence[NodeName]],
+) -> Placement:
+    """The placement that a gang record tells of, before it is held.
+
+    Args:
+        nodes: for each set of the request, the node of each rank.
+    """
+    ask = prepare(request, flavors)
+    sets: list[SetPlacement] = []
+    for i, s in zip(ask.index, ask.sets, strict=True):
+        runs: list[tuple[NodeName, int]] = []
+        for name in nodes[i]:
+            if runs and runs[-1][0] == name:
+                runs[-1] = (name, runs[-1][1] + 1)
+            else:
+                runs.append((name, 1))
+        sets.append(set_placement(inventory, i, s, runs))
+    return Placement(tuple(sets), part_of(inventory, tuple(sets)))
+
+
+def set_placement(inventory: Inventory, index: int, s: SetAsk, runs: Sequence[tuple[NodeName, int]]) -> SetPlacement:
+    """One set on (node, pods) in the order of ranks, with what it reserves."""
+    hosts: list[HostUse] = []
+    rank = 0
+    for name, pods in runs:
+        node = inventory.node(name)
+        hosts.append(HostUse(name, () if node is None else node.path, rank, pods))
+        rank += pods
+    return SetPlacement(index, s.flavor, s.pod, tuple(hosts), _reserved(inventory, s, hosts))
+
+
+def _reserved(inventory: Inventory, s: SetAsk, hosts: list[HostUse]) -> tuple[tuple[NodeName, Resources], ...]:
+    """Every GPU of the domains that the set has for itself, without those of its own pods."""
+    depths = exclusive_depths([ladder(levels) for levels in inventory.trees], s)
+    if all(depth < 0 for depth in depths):
+        return ()
+    pods: dict[NodeName, int] = {}
+    for use in hosts:
+        pods[use.node] = pods.get(use.node, 0) + use.pods
+    taken: dict[NodeName, Resources] = {}
+    for name in pods:
+        node = inventory.node(name)
+        if node is None or node.domain is None or depths[node.tree] < 0:
+            continue
+        for slot in inventory.around(node, depths[node.tree]):
+            other = inventory.at(slot)
+            if other.cls is not None and other.cls.gpu:
+                left = other.raw_free_gpus - pods.get(other.name, 0) * s.pod[other.cls.gpu]
+                if left > 0:
+                    taken[other.name] = Resources({other.cls.gpu: left})
+    return tuple(sorted(taken.items(), key=lambda item: item[0]))
+
+
+def part_of(inventory: Inventory, sets: tuple[SetPlacement, ...]) -> PartPlacement:
+    """Counts and domains by level: what may be told above the agent."""
+    domains: dict[str, set[tuple[str, ...]]] = {}
+    hosts: set[NodeName] = set()
+    for s in sets:
+        for use in s.hosts:
+            hosts.add(use.node)
+            node = inventory.node(use.node)
+            levels = () if node is None else inventory.trees[node.tree]
+            for depth, level in enumerate(levels):
+                domains.setdefault(level.alias, set()).add(use.path[: depth + 1])
+    uses = [_use(alias, ["/".join(path) for path in sorted(paths)]) for alias, paths in domains.items()]
+    uses.append(LevelUse(HOST_ALIAS, len(hosts), ()))
+    flavors = tuple(dict.fromkeys(s.flavor for s in sets))
+    return PartPlacement(flavors, sum(use.pods for s in sets for use in s.hosts), tuple(uses))
+
+
+def _use(alias: str, names: list[str]) -> LevelUse:
+    return LevelUse(alias, len(names), tuple(names[:DOMAINS_LISTED_MAX]))

@@ -1,0 +1,168 @@
+"""Where nodes are: paths from labels, and the tree of domains that follows every change of a node.
+
+A domain is its full path, so a rack r1 of block b1 is not the r1 of block b2. A node whose label for a level is
+missing, empty or a "don't know" is a domain of its own at that level, and so at every finer one: near nothing. Its
+name there starts with "?", which no label value can.
+
+Every domain keeps its shape node and, folded by key, its children; a change of one node renews one leaf and the path
+above it. The order of equal children is the order of their names.
+"""
+
+from collections.abc import Mapping
+
+from hanse.agent.core.dialects import SAME_AS, UNKNOWN_VALUES
+from hanse.model.placement import Level
+from hanse.shape.domains import Branch, Leaf, Node, branch, leaf
+from hanse.shape.limits import HOST_ALIAS, HOST_KEY
+
+UNKNOWN_PREFIX = "?"
+
+
+def known(labels: Mapping[str, str], key: str) -> str | None:
+    """The value of a topology label, None if it says nothing."""
+    value = labels.get(key)
+    if value is None and key in SAME_AS:
+        value = labels.get(SAME_AS[key])
+    return None if value is None or value.strip().lower() in UNKNOWN_VALUES else value
+
+
+def known_levels(labels: Mapping[str, str], levels: tuple[Level, ...]) -> int:
+    """How many of the levels a node knows."""
+    return sum(known(labels, level.key) is not None for level in levels)
+
+
+def path_of(name: str, labels: Mapping[str, str], levels: tuple[Level, ...]) -> tuple[str, ...]:
+    """The node's domains, coarse to fine; one unnamed domain for a tree without levels."""
+    if not levels:
+        return ("",)
+    values = [known(labels, level.key) for level in levels]
+    return tuple(UNKNOWN_PREFIX + name if value is None else value for value in values)
+
+
+def usable_levels(levels: tuple[Level, ...]) -> tuple[Level, ...]:
+    """The levels above the host, which is always there and need not be listed.
+
+    Raises:
+        ValueError: two levels share a key.
+    """
+    keys = [level.key for level in levels]
+    if len(set(keys)) != len(keys):
+        raise ValueError(f"levels: a key is listed twice in {', '.join(keys)}")
+    return tuple(level for level in levels if level.key != HOST_KEY and level.alias != HOST_ALIAS)
+
+
+class Domain:
+    """One domain of the tree; a group's root is one with an empty name that is no domain of any level.
+
+    Attributes:
+        kids: by name; empty for a lowest domain.
+        bins: of a lowest domain, slots of usable hosts by (class, free GPUs).
+        slots: of a lowest domain, every node that is there, usable or not.
+    """
+
+    __slots__ = ("_by_key", "_counts", "_node", "_stale", "bins", "kids", "name", "parent", "slots")
+
+    def __init__(self, name: str, parent: "Domain | None") -> None:
+        self.name = name
+        self.parent = parent
+        self.kids: dict[str, Domain] = {}
+        self.bins: dict[tuple[int, int], dict[int, None]] = {}
+        self.slots: dict[int, None] = {}
+        self._counts: dict[bytes, tuple[Node, dict[str, None]]] = {}
+        self._stale: dict[str, Domain] = {}
+        self._by_key: bytes | None = None
+        self._node: Node | None = None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """Names from the coarsest level down to this domain."""
+        return () if self.parent is None else (*self.parent.path, self.name)
+
+    def put(self, slot: int, at: tuple[int, int]) -> None:
+        """A usable host appears in a bin of this lowest domain."""
+        self.bins.setdefault(at, {})[slot] = None
+        self._touch()
+
+    def drop(self, slot: int, at: tuple[int, int]) -> None:
+        """A host leaves its bin."""
+        slots = self.bins[at]
+        del slots[slot]
+        if not slots:
+            del self.bins[at]
+        self._touch()
+
+    def _touch(self) -> None:
+        """What is known of this domain's shape, and of those around it, is out of date."""
+        domain = self
+        domain._node = None
+        while domain.parent is not None and domain.name not in domain.parent._stale:
+            domain.parent._stale[domain.name] = domain
+            domain = domain.parent
+            domain._node = None
+
+    def node(self) -> Node:
+        """The shape of this domain."""
+        if self._node is None:
+            self._node = self._branch() if self.kids or self.parent is None else self._leaf()
+        return self._node
+
+    def _leaf(self) -> Leaf:
+        return leaf({at: len(slots) for at, slots in self.bins.items()})
+
+    def _branch(self) -> Branch:
+        for kid in self._stale.values():
+            self._file(kid)
+        self._stale.clear()
+        return branch([(node, len(names)) for node, names in self._counts.values()])
+
+    def _file(self, kid: "Domain") -> None:
+        """Moves a child to the entry of its present key."""
+        self._unfile(kid)
+        node = kid.node()
+        self._counts.setdefault(node.key, (node, {}))[1][kid.name] = None
+        kid._by_key = node.key
+
+    def _unfile(self, kid: "Domain") -> None:
+        if kid._by_key is not None:
+            names = self._counts[kid._by_key][1]
+            del names[kid.name]
+            if not names:
+                del self._counts[kid._by_key]
+            kid._by_key = None
+
+    def alike(self, key: bytes) -> "list[Domain]":
+        """The children with this key, by name. The shape of this domain must be up to date."""
+        return [self.kids[name] for name in sorted(self._counts[key][1])]
+
+    def remove(self, name: str) -> None:
+        """Forgets a child."""
+        self._unfile(self.kids.pop(name))
+        self._stale.pop(name, None)
+        self._touch()
+
+
+def home(root: Domain, path: tuple[str, ...]) -> Domain:
+    """The lowest domain at a path, made if it is new."""
+    domain = root
+    for name in path:
+        kid = domain.kids.get(name)
+        if kid is None:
+            kid = domain.kids[name] = Domain(name, domain)
+            kid._touch()
+        domain = kid
+    return domain
+
+
+def prune(domain: Domain) -> None:
+    """Removes a lowest domain, and those above it, once they hold nothing."""
+    while domain.parent is not None and not domain.kids and not domain.slots:
+        parent = domain.parent
+        parent.remove(domain.name)
+        domain = parent
+
+
+def lowest(domain: Domain) -> list[Domain]:
+    """The lowest domains below (or of) a domain, in the order of their paths."""
+    if not domain.kids:
+        return [domain] if domain.parent is not None else []
+    return [low for name in sorted(domain.kids) for low in lowest(domain.kids[name])]
