@@ -11,6 +11,7 @@ Checked at every operation that a cluster carries out:
 * P12 a record outlives its pods as long as its binding wants them.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -99,6 +100,12 @@ class ClusterChecks:
     def node_changed(self, pool: PoolName, node: int, now_s: float) -> None:
         """Fate or an operator changed what a node offers, or foreign pods came to it."""
         self._node_changed_s[pool, node] = now_s
+
+    def requeued(self, job: JobId, attempt: Attempt, engines: Iterable[Engine]) -> None:
+        """A job waits again: this attempt of it must not have succeeded (P13)."""
+        gangs = [g for e in engines for key, g in e.gangs.items() if (key.job, key.attempt) == (job, attempt)]
+        if gangs and all(gang.counts.succeeded == len(gang.nodes) for gang in gangs):
+            self._accuse("S8", f"attempt {attempt} of {job} succeeded, and the job waits to run again (P13)", job)
 
     # ---- operations
 

@@ -6,11 +6,12 @@ through, a checker or a fault is missing, and that is what this table is for.
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Final
 
-Patch = Callable[[ExitStack], None]
+from tests.sim import agent_bugs, global_bugs
+from tests.sim.patching import Patch
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +38,27 @@ def applied(mutant: Mutant | None) -> Iterator[None]:
         yield
 
 
-def _swap(stack: ExitStack, owner: Any, name: str, new: object) -> None:  # Any: a module or a class
-    """Replace an attribute until the stack unwinds."""
-    old = owner.__dict__[name]
-    setattr(owner, name, new)
-    stack.callback(setattr, owner, name, old)
+_ALL: Final = (
+    Mutant("p1-head-guard", "a commit does not compare the heads that it takes from", 20, global_bugs.no_head_guards),
+    Mutant("p1-pool-guard", "a commit does not compare the pools' settings", 20, global_bugs.no_pool_guards),
+    Mutant("queue-guard", "a commit does not compare the queues", 20, global_bugs.no_queue_guards),
+    Mutant("grant-guard", "a commit does not compare the grant", 20, global_bugs.no_grant_guards),
+    Mutant("p2-own-bindings", "a holder counts only its own bindings", 60, global_bugs.count_only_own_bindings),
+    Mutant("p3-blind-retry", "an unknown outcome counts as not done", 60, global_bugs.retry_unknown_blindly),
+    Mutant("p3-absence", "a read that finds nothing settles an unknown outcome", 60, global_bugs.settle_by_absence),
+    Mutant("p4-old-grant", "a restarted replica uses the grant of its former life", 100, global_bugs.keep_grants),
+    Mutant("p5-same-attempt", "after a refusal the attempt number is used again", 40, global_bugs.reuse_attempts),
+    Mutant("p6-stale-set", "the complete set comes from a cache", 60, global_bugs.send_cached_sets),
+    Mutant("p9-no-fence", "reports are not fenced by the epoch", 40, global_bugs.no_report_fence),
+    Mutant("p11-untouched-state", "a part is released without touching the job", 80, global_bugs.release_untouched),
+    Mutant(
+        "p12-drop-at-stop", "a binding goes when it is told to stop, not when released", 20, global_bugs.drop_at_stop
+    ),
+    Mutant("p13-success-lost", "a job that succeeded while stopping runs again", 100, global_bugs.forget_success),
+    Mutant("attempt-check", "reports of any attempt are taken for the newest", 60, global_bugs.no_attempt_check),
+    Mutant("quota-unchecked", "the planner does not look at quota", 20, global_bugs.no_quota),
+)
 
+MUTANTS: Final[dict[str, Mutant]] = {mutant.name: mutant for mutant in _ALL}
 
-MUTANTS: Final[dict[str, Mutant]] = {}
-
-__all__ = ["MUTANTS", "AbstractContextManager", "Mutant", "applied", "replace"]
+__all__ = ["MUTANTS", "Callable", "Mutant", "agent_bugs", "applied"]

@@ -8,6 +8,7 @@ Checked at every revision, from the revision's own events and the values before 
 * S8  a terminal state stays as it is; no job and no spec that was acknowledged ever vanishes;
 * S3, P5  every attempt is new: its number was never used before, and nothing of an older attempt is bound with it;
 * S2  a split gang is told to start by one transaction for all of its parts;
+* S4, P9  what an agent reported took effect under the epoch that its pool has now;
 * P11, P12  a binding moves only together with its job's state key, unless its attempt is dead.
 """
 
@@ -141,6 +142,7 @@ class StoreChecks:
         if created:
             self._check_heads(created, txn)
         self._check_moves(guarded, txn)
+        self._check_fences(guarded)
 
     def _check_guards(self, binding: SeenBinding, guarded: dict[str, int]) -> None:
         job, pool, queue = binding.key.job, binding.key.pool, binding.queue
@@ -187,6 +189,22 @@ class StoreChecks:
             )
             if not dead and not (state_key in guarded and state_key in written):
                 self._accuse("S5", f"{event.kv.key} moved without its job's state key (P11)", key.job)
+
+    def _check_fences(self, guarded: dict[str, int]) -> None:
+        """What only an agent can know enters the store only under its pool's present epoch (P9)."""
+        fenced: dict[JobId, bool] = {}
+        for event in self._view.events:
+            key, before = event.kv.key, self._view.before[event.kv.key]
+            if not key.startswith(keys.BINDINGS) or before is None:
+                continue
+            at = keys.parse_binding(key)
+            old, new = decode(before.value, BindingValue), self._view.bindings.get(key)
+            if new is None or new.value.progress != old.progress:
+                by_agent = keys.pool_agent(at.pool) in guarded
+                fenced[at.job] = fenced.get(at.job, False) or by_agent
+        for job, by_agent in fenced.items():
+            if not by_agent:
+                self._accuse("S4", f"a report about {job} took effect without the agent's epoch (P9)", job)
 
     # ---- what users were told
 

@@ -18,13 +18,14 @@ from hanse.agent.cluster.simulated import SimulatedCluster
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.link.v1 import link_pb2
 from hanse.model.errors import HanseError, Unavailable
-from hanse.model.ids import PoolName
+from hanse.model.ids import JobId, PoolName
+from hanse.model.lifecycle import State, decode_state
 from hanse.simcluster.cluster import SimCluster
 from hanse.simcluster.facts import Fact, FactKind
 from hanse.simcluster.inputs import Accept, Hold, Input, RestoreNodes, pack
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
-from hanse.store.contract import Event, EventKind, LeaseGone, Txn
+from hanse.store.contract import Event, EventKind, KeyValue, LeaseGone, Txn
 from hanse.store.schema import BindingValue, decode
 from tests.sim import parts
 from tests.sim.bus import BusWeather, FaultyBus
@@ -311,7 +312,14 @@ class World:
             key = event.kv.key
             if key.startswith(keys.BINDINGS) and event.kind is EventKind.PUT:
                 self.cluster_checks.binding_seen(key, decode(event.kv.value, BindingValue).desired)
+            elif key.startswith(keys.STATES) and event.kind is EventKind.PUT:
+                self._state_written(keys.job_of(key), self.view.before[key])
         self.store_checks.revision_made()
+
+    def _state_written(self, job: JobId, before: KeyValue | None) -> None:
+        now = self.view.states[job]
+        if before is not None and now.state is State.PENDING and decode_state(before.value).state.live:
+            self.cluster_checks.requeued(job, now.attempt, [site.engine for site in self.pools])
 
     def committed(self, revision: int, txn: Txn, who: str) -> None:
         """The transaction behind it."""

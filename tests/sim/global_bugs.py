@@ -1,0 +1,190 @@
+"""Deliberate bugs in what runs globally: commits, quota, settling, the link's half of attach and report."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any, Final
+
+from hanse.model import lifecycle
+from hanse.model.ids import Attempt
+from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
+from hanse.scheduler.core import plan as planning
+from hanse.scheduler.core.world import World
+from hanse.scheduler.shell import committer, desired, feed, reports
+from hanse.scheduler.shell.committer import Committer
+from hanse.scheduler.shell.reports import ReportBook
+from hanse.store import keys, moves
+from hanse.store.contract import Event, EventKind, KeyValue, ModRevisionIs, Put
+from tests.sim.patching import original, swap
+
+ABSENT_KEY: Final = "meta/never-written"
+
+# Any in signatures below: a patch passes arguments through to what it wraps.
+
+
+def _without_guards(stack: ExitStack, dropped: Callable[[str], bool]) -> None:
+    guards_of = original(committer, "guards_of")
+
+    def fewer(*args: Any) -> dict[str, int]:
+        return {key: revision for key, revision in guards_of(*args).items() if not dropped(key)}
+
+    swap(stack, committer, "guards_of", fewer)
+
+
+def no_head_guards(stack: ExitStack) -> None:
+    _without_guards(stack, lambda key: keys.head_flavor(key) is not None)
+
+
+def no_pool_guards(stack: ExitStack) -> None:
+    _without_guards(stack, lambda key: key.startswith(keys.POOLS) and key.endswith("/config"))
+
+
+def no_queue_guards(stack: ExitStack) -> None:
+    _without_guards(stack, lambda key: key.startswith(keys.QUEUES))
+
+
+def no_grant_guards(stack: ExitStack) -> None:
+    _without_guards(stack, lambda key: key.startswith(keys.GRANTS))
+
+
+def count_only_own_bindings(stack: ExitStack) -> None:
+    """P2: what comes from the feed is placed in the pool's ledger, but not charged."""
+    handlers = feed._HANDLERS
+    ours = handlers[keys.BINDINGS]
+
+    def theirs(world: World, event: Event) -> None:
+        known = world.has_binding(event.kv.key)
+        ours(world, event)
+        if not known and event.kind is EventKind.PUT:
+            world.usage.remove(event.kv.key)
+
+    handlers[keys.BINDINGS] = theirs
+    stack.callback(handlers.__setitem__, keys.BINDINGS, ours)
+
+
+def retry_unknown_blindly(stack: ExitStack) -> None:
+    """P3: as if the store had said that nothing was done."""
+
+    async def send(self: Any, decisions: Sequence[Any], seen: dict[str, int]) -> Any:
+        begin = self._begin_settling
+        unknown: list[frozenset[str]] = []
+
+        def forget(number: int, lost: Any, bound: Any, txn: Any, cause: str) -> None:
+            unknown.append(frozenset(guard.key for guard in txn.guards))
+
+        self._begin_settling = forget
+        try:
+            sent = await real_send(self, decisions, seen)
+        finally:
+            self._begin_settling = begin
+        return committer._Moved(unknown[0]) if unknown else sent
+
+    real_send = original(Committer, "_send")
+    swap(stack, Committer, "_send", send)
+
+
+def settle_by_absence(stack: ExitStack) -> None:
+    """P3: one read that finds nothing is believed."""
+
+    async def believe(self: Committer, state_key: str, revision: int) -> bool:
+        return True
+
+    swap(stack, Committer, "_cannot_pass_any_more", believe)
+
+
+def keep_grants(stack: ExitStack) -> None:
+    """P4: a grant that names this replica is good, whichever start of it was meant."""
+
+    def held_roots(self: World, nonce: str) -> dict[str, int]:
+        return {r: g.revision for r, g in sorted(self.grants.items()) if g.replica == self.replica}
+
+    swap(stack, World, "held_roots", held_roots)
+
+
+def reuse_attempts(stack: ExitStack) -> None:
+    """P5: a refusal is not final for its attempt."""
+    transition = original(committer, "transition")
+
+    def again(job: Any, event: Any, *, now_ms: int) -> Any:
+        moved = transition(job, event, now_ms=now_ms)
+        if isinstance(event, Bind) and isinstance(moved, Moved) and job.attempt > 0:
+            return replace(moved, state=replace(moved.state, attempt=Attempt(job.attempt)))
+        return moved
+
+    swap(stack, committer, "transition", again)
+
+
+def send_cached_sets(stack: ExitStack) -> None:
+    """P6: a set that was read for an earlier attachment is passed off as fresh."""
+    load_range = original(desired, "load_range")
+    cache: dict[str, list[KeyValue]] = {}
+
+    async def cached(store: Any, start: str, end: str) -> tuple[list[KeyValue], int]:
+        items, revision = await load_range(store, start, end)
+        old, cache[start] = cache.get(start, items), items
+        return old, revision
+
+    swap(stack, desired, "load_range", cached)
+
+
+def no_report_fence(stack: ExitStack) -> None:
+    """P9: a report's transaction does not compare the agent's epoch."""
+    swap(stack, ReportBook, "_fence", lambda self: ModRevisionIs(ABSENT_KEY, 0))
+    swap(stack, ReportBook, "_check_fence", lambda self, conflict: None)
+
+
+def release_untouched(stack: ExitStack) -> None:
+    """P11: what moves only one part leaves the job's state key alone."""
+    plan_move = original(reports, "plan_move")
+
+    def untouched(view: Any, *args: Any, **kwargs: Any) -> Any:
+        plan = plan_move(view, *args, **kwargs)
+        if not isinstance(plan, moves.PlannedMove) or plan.state.state is not view.state.state:
+            return plan
+        state_key = keys.state(view.job)
+        return replace(
+            plan,
+            guards=tuple(g for g in plan.guards if g.key != state_key),
+            ops=tuple(op for op in plan.ops if not (isinstance(op, Put) and op.key == state_key)),
+        )
+
+    swap(stack, reports, "plan_move", untouched)
+
+
+def drop_at_stop(stack: ExitStack) -> None:
+    """P12: stop deletes the binding, as if its pods were gone already."""
+    binding_ops = original(moves, "_binding_ops")
+
+    def dropped(view: Any, parts: Any, what: Bindings, report: Any, write_id: int) -> Any:
+        return binding_ops(view, parts, Bindings.DROP_ALL if what is Bindings.STOP else what, report, write_id)
+
+    swap(stack, moves, "_binding_ops", dropped)
+
+
+def forget_success(stack: ExitStack) -> None:
+    """P13: success is no news for a job that is stopping."""
+    finished = original(lifecycle, "_finished")
+
+    def pending(job: Any, event: Finished, now_ms: int) -> Any:
+        if event.waiting == 0 and job.state is State.STOPPING and job.target is State.PENDING:
+            return lifecycle._moved(job, job.target, job.reason, now_ms, Bindings.DROP_ALL)
+        return finished(job, event, now_ms)
+
+    swap(stack, lifecycle, "_finished", pending)
+
+
+def no_attempt_check(stack: ExitStack) -> None:
+    """A report is taken for one of the newest attempt."""
+    transition = original(moves, "transition")
+
+    def any_attempt(job: Any, event: Any, *, now_ms: int) -> Any:
+        if hasattr(event, "attempt"):
+            event = replace(event, attempt=job.attempt)
+        return transition(job, event, now_ms=now_ms)
+
+    swap(stack, moves, "transition", any_attempt)
+
+
+def no_quota(stack: ExitStack) -> None:
+    """The planner finds that quota always has room."""
+    swap(stack, planning, "shortfall", lambda *args: None)
