@@ -5,7 +5,7 @@ it. Each entry says which rule it breaks, and within how many seeds the simulato
 through, a checker or a fault is missing, and that is what this table is for.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -49,16 +49,19 @@ _ALL: Final = (
     Mutant("p4-old-grant", "a restarted replica uses the grant of its former life", 100, global_bugs.keep_grants),
     Mutant("p5-same-attempt", "after a refusal the attempt number is used again", 40, global_bugs.reuse_attempts),
     Mutant("p6-stale-set", "the complete set comes from a cache", 60, global_bugs.send_cached_sets),
+    Mutant("p7-no-record", "a record without its pods is taken for none", 60, agent_bugs.forget_records),
+    Mutant("p8-no-epoch", "a cluster takes writes of any epoch", 40, agent_bugs.write_without_epoch),
     Mutant("p9-no-fence", "reports are not fenced by the epoch", 40, global_bugs.no_report_fence),
+    Mutant("p10-received", "observed means received", 40, agent_bugs.observe_what_is_received),
     Mutant("p11-untouched-state", "a part is released without touching the job", 80, global_bugs.release_untouched),
     Mutant(
         "p12-drop-at-stop", "a binding goes when it is told to stop, not when released", 20, global_bugs.drop_at_stop
     ),
     Mutant("p13-success-lost", "a job that succeeded while stopping runs again", 100, global_bugs.forget_success),
     Mutant("attempt-check", "reports of any attempt are taken for the newest", 60, global_bugs.no_attempt_check),
+    Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
+    Mutant("release-skipped", "a gang is released before its pods are gone", 20, agent_bugs.release_at_once),
     Mutant("quota-unchecked", "the planner does not look at quota", 20, global_bugs.no_quota),
 )
 
 MUTANTS: Final[dict[str, Mutant]] = {mutant.name: mutant for mutant in _ALL}
-
-__all__ = ["MUTANTS", "Callable", "Mutant", "agent_bugs", "applied"]
