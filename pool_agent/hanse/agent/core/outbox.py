@@ -1,0 +1,76 @@
+"""Reports that a replica has not acknowledged: the newest state of each gang, in bounded batches.
+
+A report is a level. A newer one of the same gang replaces it while it waits; one that is under way is not recalled,
+and the newer one follows it. A report is kept until it is acknowledged, by whatever replica: after a new attachment
+all that was under way is sent again, and so is a batch that nobody answered in time.
+"""
+
+from dataclasses import dataclass
+
+from hanse.model.fence import GangKey
+from hanse.model.report import GangReport
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    reports: tuple[GangReport, ...]
+    sent_s: float
+
+
+class Outbox:
+    """Times are the caller's monotonic seconds."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[GangKey, GangReport] = {}
+        self._sent: dict[int, _Batch] = {}
+
+    @property
+    def waiting(self) -> int:
+        """Reports that are to be sent."""
+        return len(self._waiting)
+
+    @property
+    def batches_sent(self) -> int:
+        """Batches that are under way."""
+        return len(self._sent)
+
+    def put(self, report: GangReport) -> None:
+        """Report this, instead of what waits for the same gang."""
+        self._waiting[report.key] = report
+
+    def drop(self, key: GangKey) -> None:
+        """Nobody asks for this gang any more."""
+        self._waiting.pop(key, None)
+
+    def take(self, sequence: int, *, limit: int, now_s: float) -> tuple[GangReport, ...]:
+        """The oldest `limit` waiting reports, now under way as `sequence`."""
+        keys = [key for key, _ in zip(self._waiting, range(limit), strict=False)]
+        reports = tuple(self._waiting.pop(key) for key in keys)
+        if reports:
+            self._sent[sequence] = _Batch(reports, now_s)
+        return reports
+
+    def acknowledge(self, sequence: int) -> tuple[GangReport, ...]:
+        """These are in effect; empty if the sequence is not under way (any more)."""
+        batch = self._sent.pop(sequence, None)
+        return batch.reports if batch else ()
+
+    def overdue(self, before_s: float) -> bool:
+        """Send again what was sent before that time and not acknowledged; whether there was any."""
+        late = [sequence for sequence, batch in self._sent.items() if batch.sent_s < before_s]
+        for sequence in late:
+            self._again(self._sent.pop(sequence))
+        return bool(late)
+
+    def restart(self) -> None:
+        """A new stream: whatever is under way is to be sent again."""
+        batches = list(self._sent.values())
+        self._sent.clear()
+        for batch in batches:
+            self._again(batch)
+
+    def _again(self, batch: _Batch) -> None:
+        under_way = {report.key for other in self._sent.values() for report in other.reports}
+        for report in batch.reports:
+            if report.key not in self._waiting and report.key not in under_way:
+                self._waiting[report.key] = report
