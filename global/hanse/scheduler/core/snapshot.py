@@ -26,7 +26,7 @@ class Limits:
 
     decisions_max: int = 256
     classes_max: int = 2_000
-    candidates_max: int = 8
+    candidates_max: int = 4
     summary_age_max_s: float = 30.0
     unacknowledged_max: int = 2_500
     prefer_pools: bool = True
