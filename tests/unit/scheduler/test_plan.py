@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from hanse.model.ids import PoolName
+from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
@@ -13,6 +13,7 @@ from hanse.scheduler.core.pending import PendingJob
 from hanse.scheduler.core.plan import Plan, flavor_choices, run_cycle, verify
 from hanse.scheduler.core.snapshot import Limits, Snapshot
 from hanse.scheduler.core.world import World
+from hanse.shape import Ask, prepare
 from tests.unit.scheduler.worlds import A100, H100, NONCE, QUEUE, binding, inventory, job, pending, request, world
 
 LIMITS = Limits()
@@ -132,16 +133,12 @@ def test_equal_arguments_give_equal_plans_whatever_the_order_of_insertion() -> N
 
 
 def test_a_bug_in_one_class_stops_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hanse.scheduler.core import plan as module
-
-    original = module.prepare
-
-    def broken(want: GangRequest, flavors: tuple[object, ...]) -> object:
+    def broken(want: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
         if want.pods == 3:
             raise ZeroDivisionError("a bug")
-        return original(want, flavors)  # type: ignore[arg-type]
+        return prepare(want, flavors)
 
-    monkeypatch.setattr(module, "prepare", broken)
+    monkeypatch.setattr("hanse.scheduler.core.plan.prepare", broken)
     plan = cycle(world({"p": WHOLE}, {H100: 640}), [both(1, request(3)), both(2, request(1), submit_ms=9)])
     assert len(plan.decisions) == 1
     assert list(plan.failed.values()) == ["ZeroDivisionError: a bug"]

@@ -72,10 +72,10 @@ def world(
         found.put_flavor(flavor(name), 1)
     found.put_queue(queue(quota, held=held), 2)
     found.grants[ROOT] = GrantFacts(ROOT, "r0", NONCE, 3)
-    for slot, (name, shape) in enumerate(pools.items()):
-        found.put_pool(PoolFacts(PoolName(name), slot, 4, levels=(RACK,)))
-        found.put_attached(PoolName(name), "r0")
-        found.accept_summary(PoolName(name), summary(shape, 1, observed))
+    for slot, (pool, shape) in enumerate(pools.items()):
+        found.put_pool(PoolFacts(PoolName(pool), slot, 4, levels=(RACK,)))
+        found.put_attached(PoolName(pool), "r0")
+        found.accept_summary(PoolName(pool), summary(shape, 1, observed))
     return found
 
 
