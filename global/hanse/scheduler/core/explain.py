@@ -104,9 +104,10 @@ def _standing(pool: PoolView, limits: Limits) -> tuple[Reason, str] | None:
     """Why nothing at all may go to the pool."""
     if pool.facts.cordoned:
         return Reason.CORDONED, f"cordoned{': ' + pool.facts.cordon_reason if pool.facts.cordon_reason else ''}"
+    if not pool.attached:
+        return Reason.DETACHED, "its agent is not attached; it gets no new work"
     if pool.shape is None:
-        what = "no summary yet" if pool.attached else "its agent is not attached"
-        return (Reason.STALE if pool.attached else Reason.DETACHED), what
+        return Reason.STALE, "no summary has come yet"
     if pool.age_s > limits.summary_age_max_s:
         return Reason.STALE, f"last summary {pool.age_s:.0f} s old (limit {limits.summary_age_max_s:.0f} s)"
     if pool.unacknowledged >= limits.unacknowledged_max:

@@ -213,8 +213,10 @@ class _Cycle:
         """Why nothing may be bound to the pool now, whatever is asked."""
         if pool.facts.cordoned:
             return Reason.CORDONED
+        if not pool.attached:
+            return Reason.DETACHED
         if pool.shape is None or pool.age_s > self._limits.summary_age_max_s:
-            return Reason.STALE if pool.attached or pool.shape is not None else Reason.DETACHED
+            return Reason.STALE
         if pool.unacknowledged + self._given.get(pool.name, 0) >= self._limits.unacknowledged_max:
             return Reason.LAGGING
         return None

@@ -8,6 +8,7 @@ another replica at once.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -62,9 +63,20 @@ class Federation:
 
 
 async def attach(
-    store: Store, clock: Clock, hello: Hello, *, federation: Federation, replica: ReplicaId, lease: int
+    store: Store,
+    clock: Clock,
+    hello: Hello,
+    *,
+    federation: Federation,
+    replica: ReplicaId,
+    lease: int,
+    streams_here: Callable[[PoolName], bool],
 ) -> Granted | Refusal:
     """Grant an epoch, or say why not.
+
+    Args:
+        streams_here: whether this replica has a live stream of a pool. A mark in the store that names this replica
+            while it has none is left over from a stream, or a start, whose end could not be written.
 
     An unknown outcome is tried again like a conflict: another attach only grants a higher epoch, and the lost one,
     should it pass later, is superseded by it or supersedes it, in which case our own guard fails.
@@ -72,9 +84,11 @@ async def attach(
     refusal = _refusal_by_hello(hello, federation)
     if refusal is not None:
         return refusal
+    if not lease:
+        return Refusal("NOT_A_MEMBER", f"replica {replica} is just joining; try again", True)
     for _ in range(ATTACH_TRIES_MAX):
         read = await store.read(_keys(hello.pool))
-        refusal = _refusal_by_store(hello, read)
+        refusal = _refusal_by_store(hello, read, replica, streams_here)
         if refusal is not None:
             return refusal
         outcome = await store.transact(_txn(hello, read, clock, federation, replica, lease))
@@ -115,7 +129,9 @@ def _refusal_by_hello(hello: Hello, federation: Federation) -> Refusal | None:
     return None
 
 
-def _refusal_by_store(hello: Hello, read: ReadResult) -> Refusal | None:
+def _refusal_by_store(
+    hello: Hello, read: ReadResult, replica: ReplicaId, streams_here: Callable[[PoolName], bool]
+) -> Refusal | None:
     config = read.items.get(keys.pool_config(hello.pool))
     if config is not None:
         uid = decode(config.value, PoolConfigValue).cluster_uid
@@ -125,7 +141,8 @@ def _refusal_by_store(hello: Hello, read: ReadResult) -> Refusal | None:
     attached = read.items.get(keys.attached(hello.pool))
     if attached is not None:
         value = decode(attached.value, AttachedValue)
-        if value.instance != hello.instance:
+        left_over = value.replica == replica and not streams_here(hello.pool)
+        if value.instance != hello.instance and not left_over:
             text = f"pool {hello.pool} already has a live agent at replica {value.replica}; stop that one first"
             return Refusal("ALREADY_ATTACHED", text, True)
     return None

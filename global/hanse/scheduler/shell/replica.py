@@ -14,19 +14,20 @@ from typing import Final
 from hanse.bus.contract import Bus, BusError
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
-from hanse.model.attach import Refusal
+from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.summary import PoolSummary
 from hanse.scheduler.core.facts import SummaryFacts, SummaryOrder
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
-from hanse.scheduler.shell.attach import Federation, attach, detach
+from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.cycle import Cycle
 from hanse.scheduler.shell.details import Details
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.fleet import Fleet
+from hanse.scheduler.shell.janitor import keep_history
 from hanse.scheduler.shell.roots import Roots
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
 from hanse.scheduler.shell.states import States
@@ -52,6 +53,7 @@ class ReplicaConfig:
         schedules: false for one that only serves the API and links.
         lease_ttl_s: after this long without a sign of life others take its roots; at least 10 s over etcd.
         cycle_interval_s: pause between cycles, in which events gather.
+        history_s: how long the store keeps old versions: a watch can be resumed from as far back.
     """
 
     replica: ReplicaId
@@ -60,6 +62,7 @@ class ReplicaConfig:
     schedules: bool = True
     lease_ttl_s: float = 10.0
     cycle_interval_s: float = 0.01
+    history_s: float = 600.0
     limits: Limits = Limits()
 
 
@@ -84,6 +87,7 @@ class Replica:
         self.world = World(config.replica)
         self.peers: Mapping[ReplicaId, Replica] = {}
         self._sessions: dict[PoolName, Session] = {}
+        self._attaching: dict[PoolName, list[str]] = {}
         self.states = States(store, self._changed)
         self.feed = Feed(store, self.world, clock, self._feed_changed)
         self.roots = Roots(
@@ -136,6 +140,7 @@ class Replica:
                 group.create_task(self.feed.run(), name="feed")
                 group.create_task(self.roots.run_membership(), name="membership")
                 group.create_task(self.roots.run_grants(self._changed), name="grants")
+                group.create_task(keep_history(self._store, self.config.history_s), name="janitor")
                 if self.config.schedules:
                     group.create_task(self.cycle.run(), name="cycle")
                 if self._bus is not None:
@@ -210,14 +215,7 @@ class Replica:
         if isinstance(hello, Refusal):
             return await refuse(stream, hello)
         federation = Federation(self.config.federation, self.world.incarnation)
-        granted = await attach(
-            self._store,
-            self._clock,
-            hello,
-            federation=federation,
-            replica=self.config.replica,
-            lease=self.roots.lease,
-        )
+        granted = await self._attach(hello, federation)
         if isinstance(granted, Refusal):
             return await refuse(stream, granted)
         session = Session(
@@ -242,6 +240,25 @@ class Replica:
             if self._sessions.get(hello.pool) is session:
                 del self._sessions[hello.pool]
             await detach(self._store, hello.pool, granted)
+
+    async def _attach(self, hello: Hello, federation: Federation) -> Granted | Refusal:
+        """Grant an epoch; while that is under way, the pool counts as having a stream here."""
+        others = self._attaching.setdefault(hello.pool, [])
+        others.append(hello.instance)
+        try:
+            return await attach(
+                self._store,
+                self._clock,
+                hello,
+                federation=federation,
+                replica=self.config.replica,
+                lease=self.roots.lease,
+                streams_here=lambda pool: pool in self._sessions or len(self._attaching.get(pool, ())) > 1,
+            )
+        finally:
+            others.remove(hello.instance)
+            if not others:
+                self._attaching.pop(hello.pool, None)
 
     # ---- summaries -------------------------------------------------------------------------------------------
 

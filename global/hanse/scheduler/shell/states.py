@@ -47,7 +47,9 @@ class States:
                 self._forget(uid)
         for uid in sorted(queues)[:QUEUES_FOLLOWED_MAX]:
             if uid not in self._tasks or self._tasks[uid].done():
-                self._tasks[uid] = asyncio.create_task(self._run(uid), name=f"states-{uid}")
+                task = asyncio.create_task(self._run(uid), name=f"states-{uid}")
+                task.add_done_callback(_log_end)
+                self._tasks[uid] = task
 
     def loaded(self, uid: QueueUid) -> bool:
         """Whether every state of the queue has been seen once."""
@@ -137,3 +139,9 @@ class States:
             self.starting[job] = state
         else:
             self.starting.pop(job, None)
+
+
+def _log_end(task: asyncio.Task[None]) -> None:
+    """A queue that is no longer followed because of a bug must not go unseen; the next cycle follows it anew."""
+    if not task.cancelled() and task.exception() is not None:
+        log.error("states_failed", extra={"task": task.get_name()}, exc_info=task.exception())
