@@ -1,61 +1,22 @@
 """SimService over the simulated clusters of this process.
 
-Handlers are coroutines on messages; `context` is used for nothing but refusing. An expected error of a cluster becomes
-its status, with the machine-readable reason in the trailing metadata `hanse-reason`.
+Handlers are coroutines on messages; `context` is used for nothing but refusing.
 """
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
-import grpc
-from grpc.aio import ServicerContext
-
-from hanse.model.errors import (
-    FailedPrecondition,
-    HanseError,
-    InvalidArgument,
-    NotFound,
-    OutOfRange,
-    ResourceExhausted,
-    Unavailable,
-)
+from hanse.model.errors import NotFound
 from hanse.sim.v1 import sim_pb2 as pb
 from hanse.sim.v1 import sim_pb2_grpc
 from hanse.simcluster import wire
 from hanse.simcluster.cluster import SimCluster
-from hanse.simcluster.inputs import (
-    FailNodes,
-    OperatorInput,
-    RemoveForeign,
-    RestoreNodes,
-    pack,
-)
+from hanse.simcluster.inputs import FailNodes, OperatorInput, RemoveForeign, RestoreNodes, pack
 from hanse.simcluster.nodes import Indexes
 from hanse.simcluster.pod_lines import PodName
-
-Context = ServicerContext[Any, Any]
+from hanse.simcluster.refusals import Context, refusing
 
 POOLS_NAMED_MAX: Final = 8
-REASON_KEY: Final = "hanse-reason"
-_CODES: Final[Mapping[type[HanseError], grpc.StatusCode]] = {
-    InvalidArgument: grpc.StatusCode.INVALID_ARGUMENT,
-    NotFound: grpc.StatusCode.NOT_FOUND,
-    FailedPrecondition: grpc.StatusCode.FAILED_PRECONDITION,
-    OutOfRange: grpc.StatusCode.OUT_OF_RANGE,
-    ResourceExhausted: grpc.StatusCode.RESOURCE_EXHAUSTED,
-    Unavailable: grpc.StatusCode.UNAVAILABLE,
-}
-
-
-@asynccontextmanager
-async def _refusing(context: Context) -> AsyncIterator[None]:
-    """Errors of a cluster as statuses."""
-    try:
-        yield
-    except HanseError as error:
-        code = _CODES.get(type(error), grpc.StatusCode.INTERNAL)
-        await context.abort(code, str(error), ((REASON_KEY, error.reason),))
 
 
 class SimService(sim_pb2_grpc.SimServiceServicer):
@@ -74,29 +35,29 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
 
     # For agents
 
-    async def ReadClaim(self, request: pb.ReadClaimRequest, context: Context) -> pb.ClusterClaim:
-        async with _refusing(context):
+    async def ReadClaim(self, request: pb.ReadClaimRequest, context: Context) -> pb.ClusterClaim:  # noqa: N802
+        async with refusing(context):
             return wire.claim_message(self._cluster(request.pool).engine)
 
-    async def Claim(self, request: pb.ClaimRequest, context: Context) -> pb.ClusterClaim:
-        async with _refusing(context):
+    async def Claim(self, request: pb.ClaimRequest, context: Context) -> pb.ClusterClaim:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             cluster.claim(request.federation, wire.epoch_id(request.epoch), request.revision)
             return wire.claim_message(cluster.engine)
 
-    async def List(self, request: pb.ListRequest, context: Context) -> AsyncIterator[pb.ListResponse]:
-        async with _refusing(context):
+    async def List(self, request: pb.ListRequest, context: Context) -> AsyncIterator[pb.ListResponse]:  # noqa: N802
+        async with refusing(context):
             for message in list(wire.list_messages(self._cluster(request.pool).engine)):
                 yield message
 
-    async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:
-        async with _refusing(context):
+    async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             async for version, changed in cluster.changes(request.version):
                 yield wire.watch_message(cluster.engine, version, changed)
 
-    async def Write(self, request: pb.WriteRequest, context: Context) -> pb.WriteResponse:
-        async with _refusing(context):
+    async def Write(self, request: pb.WriteRequest, context: Context) -> pb.WriteResponse:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             prepared = [wire.agent_input(op, cluster.engine) for op in request.ops]
             known = [made for made in prepared if not isinstance(made, str)]
@@ -104,12 +65,12 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
             reasons = [made if isinstance(made, str) else next(outcomes) for made in prepared]
             return pb.WriteResponse(results=[pb.WriteResult(rejected=bool(r), reason=r) for r in reasons])
 
-    async def Pods(self, request: pb.PodsRequest, context: Context) -> pb.PodsResponse:
-        async with _refusing(context):
+    async def Pods(self, request: pb.PodsRequest, context: Context) -> pb.PodsResponse:  # noqa: N802
+        async with refusing(context):
             return wire.pods_message(self._cluster(request.pool).engine, wire.gang_id(request.key))
 
-    async def Logs(self, request: pb.LogsRequest, context: Context) -> AsyncIterator[pb.LogsResponse]:
-        async with _refusing(context):
+    async def Logs(self, request: pb.LogsRequest, context: Context) -> AsyncIterator[pb.LogsResponse]:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             pod = PodName(wire.gang_id(request.key), request.pod_set, request.rank)
             async for lines in cluster.logs(pod, follow=request.follow, tail=max(0, request.tail_lines)):
@@ -117,46 +78,46 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
 
     # For auditors and people
 
-    async def PodLog(self, request: pb.PodLogRequest, context: Context) -> AsyncIterator[pb.PodLogResponse]:
-        async with _refusing(context):
+    async def PodLog(self, request: pb.PodLogRequest, context: Context) -> AsyncIterator[pb.PodLogResponse]:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             async for batch in cluster.pod_log(request.from_seq, follow=request.follow):
                 yield wire.pod_log_message(batch)
 
-    async def Describe(self, request: pb.DescribeRequest, context: Context) -> pb.DescribeResponse:
-        async with _refusing(context):
+    async def Describe(self, request: pb.DescribeRequest, context: Context) -> pb.DescribeResponse:  # noqa: N802
+        async with refusing(context):
             pools = [request.pool] if request.pool else sorted(self._clusters)
             clusters = [self._cluster(pool) for pool in pools]
             return pb.DescribeResponse(clusters=[_description(cluster) for cluster in clusters])
 
     # For operators, and fate
 
-    async def Fail(self, request: pb.FailRequest, context: Context) -> pb.PathResponse:
-        async with _refusing(context):
+    async def Fail(self, request: pb.FailRequest, context: Context) -> pb.PathResponse:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             nodes = cluster.nodes_below(request.path)
             return _operate(cluster, nodes, FailNodes(pack(nodes), request.remove))
 
-    async def Restore(self, request: pb.RestoreRequest, context: Context) -> pb.PathResponse:
-        async with _refusing(context):
+    async def Restore(self, request: pb.RestoreRequest, context: Context) -> pb.PathResponse:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             nodes = cluster.nodes_below(request.path)
             return _operate(cluster, nodes, RestoreNodes(pack(nodes)))
 
-    async def MarkNodes(self, request: pb.MarkNodesRequest, context: Context) -> pb.PathResponse:
-        async with _refusing(context):
+    async def MarkNodes(self, request: pb.MarkNodesRequest, context: Context) -> pb.PathResponse:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             nodes = cluster.nodes_below(request.path)
             return _operate(cluster, nodes, wire.mark_nodes(request, nodes))
 
-    async def AddForeign(self, request: pb.AddForeignRequest, context: Context) -> pb.ForeignResponse:
-        async with _refusing(context):
+    async def AddForeign(self, request: pb.AddForeignRequest, context: Context) -> pb.ForeignResponse:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             cluster.operate(wire.add_foreign(request, cluster.engine))
             return pb.ForeignResponse(foreign_gangs=len(cluster.engine.foreign))
 
-    async def RemoveForeign(self, request: pb.RemoveForeignRequest, context: Context) -> pb.ForeignResponse:
-        async with _refusing(context):
+    async def RemoveForeign(self, request: pb.RemoveForeignRequest, context: Context) -> pb.ForeignResponse:  # noqa: N802
+        async with refusing(context):
             cluster = self._cluster(request.pool)
             cluster.operate(RemoveForeign(request.name, max(0, request.grace_s) * 1000))
             return pb.ForeignResponse(foreign_gangs=len(cluster.engine.foreign))
