@@ -34,7 +34,7 @@ from hanse.model.job import JobSpec, Manifest, PodSet, RestartPolicy
 from hanse.model.names import quoted
 from hanse.model.validate import validate_spec
 
-_METADATA_KEPT = frozenset(
+METADATA_KEPT = frozenset(
     (
         "uid resourceVersion generation creationTimestamp deletionTimestamp deletionGracePeriodSeconds finalizers "
         "ownerReferences managedFields selfLink clusterName generateName"
@@ -49,6 +49,7 @@ class DraftSet:
 
     Attributes:
         minimum: of this set, where the kind states one.
+        origin: where it got its name.
     """
 
     name: str
@@ -56,6 +57,7 @@ class DraftSet:
     pod: Pod
     wishes: Wishes
     minimum: Placed[int] | None = None
+    origin: Field | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def begin(
         more: keys of further pods of these sets, where each pod is an object of its own.
     """
     metadata = document.field.need("metadata", "no metadata; the object needs a name")
-    audit(metadata, notes, mapped=("name", "namespace", "labels", "annotations"), kept=_METADATA_KEPT)
+    audit(metadata, notes, mapped=("name", "namespace", "labels", "annotations"), kept=METADATA_KEPT)
     name = _name(metadata)
     namespace = metadata.get("namespace")
     duration = keys.label(KUEUE_DURATION_LABEL)
@@ -160,11 +162,11 @@ def _name(metadata: Field) -> Field:
 
 
 def _queue(keys: Keys, templates: Sequence[Keys]) -> Claims:
+    """Volcano's annotation only counts where no queue is named otherwise, as its controllers read it."""
     claims = Claims()
     for opened in (keys, *templates):
-        claims = claims.with_strong(
-            opened.label(QUEUE_LABEL), opened.label(KAI_QUEUE_LABEL), opened.either(*VOLCANO_QUEUE)
-        )
+        claims = claims.with_strong(opened.label(QUEUE_LABEL), opened.label(KAI_QUEUE_LABEL))
+        claims = claims.with_weak(opened.either(*VOLCANO_QUEUE))
     return claims
 
 
@@ -175,12 +177,12 @@ def _priority(keys: Keys, sets: Sequence[DraftSet], own: Field | None) -> Claims
     return claims.with_weak(keys.label(KAI_PRIORITY_LABEL), *(s.pod.priority_class for s in sets))
 
 
-def draft_set(name: str, count: Placed[int], pod: Pod, *, minimum: Placed[int] | None = None) -> DraftSet:
+def draft_set(name: str, count: Placed[int], pod: Pod, origin: Field) -> DraftSet:
     """A pod set with the topology that its own template asks for."""
     wishes, kai = kueue_wishes(pod.keys), kai_wishes(pod.keys)
     wishes = wishes.also_required(kai.required) if kai.required else wishes
     wishes = wishes.also_preferred(kai.preferred) if kai.preferred else wishes
-    return DraftSet(name, count, pod, wishes, minimum)
+    return DraftSet(name, count, pod, wishes, origin=origin)
 
 
 def pod_count(field: Field | None, owner: Field, what: str) -> Placed[int]:
@@ -323,6 +325,7 @@ def _set_origins(at: str, draft: DraftSet, minimum: Placed[int] | None) -> dict[
     spec, wishes = draft.pod.spec, draft.wishes
     return {
         at: draft.pod.field,
+        f"{at}.name": draft.origin,
         f"{at}.count": draft.count.field,
         f"{at}.min_count": minimum.field if minimum else None,
         f"{at}.resources": spec.get("containers"),

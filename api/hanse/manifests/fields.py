@@ -4,7 +4,6 @@ Every reader of a manifest walks these, so that each refusal names path and line
 "Not set" is `None` everywhere: a key that is absent, and one whose value is null, are the same to Kubernetes.
 """
 
-import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,11 +12,9 @@ from typing import Final, Generic, NoReturn, TypeVar
 from hanse.manifests.scalars import describe
 from hanse.manifests.tree import Entry, Node, Row, Scalar, Table
 from hanse.model.errors import InvalidArgument
-from hanse.model.names import quoted
+from hanse.model.names import QUALIFIED_CHARS_MAX, below, quoted
 from hanse.model.resources import parse_amount
 
-_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
-_KEY_CHARS_MAX: Final = 330  # a qualified name: 253, a slash, 63
 COUNT_MAX: Final = 2**31 - 1
 
 T = TypeVar("T")
@@ -25,7 +22,7 @@ T = TypeVar("T")
 
 def suggestion(word: str, known: Collection[str]) -> str:
     """`; did you mean "replicas"?`, or nothing if no known word is near."""
-    if len(word) > _KEY_CHARS_MAX:
+    if len(word) > QUALIFIED_CHARS_MAX:
         return ""
     lowered = {name.lower(): name for name in known}
     near = get_close_matches(word.lower(), lowered, n=1, cutoff=0.7)
@@ -55,7 +52,7 @@ class Field:
         """The value under `key`, refused if it is not set."""
         found = self.get(key)
         if found is None:
-            raise InvalidArgument(why or "is missing", reason="MISSING", path=self._path(key), line=self.line)
+            raise InvalidArgument(why or "is missing", reason="MISSING", path=below(self.path, key), line=self.line)
         return found
 
     def entries(self) -> Iterator[tuple[str, "Field"]]:
@@ -182,15 +179,10 @@ class Field:
                 found = f"{describe(self.node.value)} ({quoted(self.node.text, chars=40)})"
         self.refuse("TYPE", f"{found} stands here, {wanted} is wanted")
 
-    def _path(self, key: str) -> str:
-        if _PLAIN_KEY.fullmatch(key):
-            return f"{self.path}.{key}" if self.path else key
-        return f"{self.path}[{quoted(key, chars=_KEY_CHARS_MAX)}]"
-
     def _child(self, key: str, entry: Entry) -> "Field | None":
         if isinstance(entry.node, Scalar) and entry.node.value is None:
             return None
-        return Field(entry.node, self._path(key), entry.line)
+        return Field(entry.node, below(self.path, key), entry.line)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hanse.manifests.documents import Document
-from hanse.manifests.drafts import Draft, DraftSet, hold_together
+from hanse.manifests.drafts import METADATA_KEPT, Draft, DraftSet, hold_together
 from hanse.manifests.fields import Field, Placed, suggestion
-from hanse.manifests.notes import Notes
+from hanse.manifests.keys import Keys
+from hanse.manifests.notes import Notes, audit
 from hanse.manifests.topology import Wishes
 from hanse.model.names import quoted
 
@@ -36,6 +37,31 @@ class Group:
     priority: Field | None = None
     wishes: Wishes = Wishes()
     default_queue: str = ""
+
+
+def begin_group(document: Document, notes: Notes, *, minimum: Placed[int] | None) -> Group:
+    """The group of an object, with what every kind of pod group has."""
+    audit(document.field, notes, mapped=("apiVersion", "kind", "metadata", "spec"), kept=("status",))
+    metadata = document.field.need("metadata", "no metadata; a pod group needs a name")
+    audit(metadata, notes, mapped=("name", "namespace", "labels", "annotations"), kept=METADATA_KEPT)
+    Keys(metadata, notes, of_template=False).close()
+    name = metadata.need("name", "no name; a pod group needs the name of its job")
+    namespace = metadata.get("namespace")
+    return Group(document, name.word(), namespace.text() if namespace else "", name, minimum)
+
+
+def members(spec: Field | None) -> Placed[int] | None:
+    """`minMember` of a pod group's spec.
+
+    Raises:
+        InvalidArgument: reason COUNT_OUT_OF_RANGE.
+    """
+    field = spec.get("minMember") if spec else None
+    if field is None:
+        return None
+    if field.integer() < 1:
+        field.refuse("COUNT_OUT_OF_RANGE", f"{field.integer()} members; a gang needs at least 1")
+    return Placed(field.at_least(1, "members"), field)
 
 
 def join(drafts: Sequence[Draft], groups: Sequence[Group], notes: Notes) -> list[Draft]:

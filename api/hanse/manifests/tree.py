@@ -148,16 +148,18 @@ def _joined(match: re.Match[str]) -> str:
 
 
 def _refusal(error: yaml.YAMLError, source: str) -> InvalidArgument:
-    if isinstance(error, yaml.MarkedYAMLError):
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 0
-        if "maximum nesting depth" in (error.problem or ""):
-            _too_deep(line)
-        what = " ".join(part for part in (error.problem, error.context) if part)
-        return InvalidArgument(f"not YAML: {what}", reason="YAML", line=line)
-    position = getattr(error, "position", 0)
-    line = source.encode().count(b"\n", 0, position) + 1
-    return InvalidArgument(f"not YAML: {getattr(error, 'reason', error)}", reason="YAML", line=line)
+    if not isinstance(error, yaml.MarkedYAMLError):
+        position = getattr(error, "position", 0)
+        line = source.encode().count(b"\n", 0, position) + 1
+        return InvalidArgument(f"not YAML: {getattr(error, 'reason', error)}", reason="YAML", line=line)
+    mark, begun = error.problem_mark or error.context_mark, error.context_mark
+    last = source.rstrip("\n").count("\n") + 1
+    line = min(mark.line + 1, last) if mark else 0
+    if "maximum nesting depth" in (error.problem or ""):
+        _too_deep(line)
+    what = " ".join(part for part in (error.problem, error.context) if part)
+    where = f" begun in line {begun.line + 1}" if begun and begun.line + 1 < line else ""
+    return InvalidArgument(f"not YAML: {what}{where}", reason="YAML", line=line)
 
 
 @dataclass(slots=True)

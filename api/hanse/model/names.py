@@ -9,9 +9,11 @@ from typing import Final
 
 SUBDOMAIN_CHARS_MAX: Final = 253
 LABEL_CHARS_MAX: Final = 63
+QUALIFIED_CHARS_MAX: Final = SUBDOMAIN_CHARS_MAX + 1 + LABEL_CHARS_MAX
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
 _TOKEN: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?")
+_PLAIN_KEY: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
 
 SUBDOMAIN_RULE: Final = (
     f"use at most {SUBDOMAIN_CHARS_MAX} lower-case letters, digits, '-' and '.', "
@@ -48,6 +50,13 @@ def is_label_value(text: str) -> bool:
 
 def _is_token(text: str) -> bool:
     return len(text) <= LABEL_CHARS_MAX and _TOKEN.fullmatch(text) is not None
+
+
+def below(path: str, key: str) -> str:
+    """The path of `key` under `path`: `labels.team`, `limits["nvidia.com/gpu"]`."""
+    if _PLAIN_KEY.fullmatch(key):
+        return f"{path}.{key}" if path else key
+    return f"{path}[{quoted(key, chars=QUALIFIED_CHARS_MAX)}]"
 
 
 def quoted(text: str, *, chars: int = 60) -> str:

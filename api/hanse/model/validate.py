@@ -30,6 +30,7 @@ from hanse.model.names import (
     LABEL_RULE,
     QUALIFIED_RULE,
     SUBDOMAIN_RULE,
+    below,
     is_label,
     is_label_value,
     is_qualified,
@@ -74,7 +75,7 @@ class _Place:
         return _Place(f"{self.path}[{index}]", self.lines)
 
     def entry(self, key: str) -> "_Place":
-        return _Place(f"{self.path}[{quoted(key, chars=80)}]", self.lines)
+        return _Place(below(self.path, key), self.lines)
 
     def refuse(self, reason: str, message: str) -> NoReturn:
         raise InvalidArgument(message, reason=reason, path=self.path, line=self._line())
@@ -112,7 +113,7 @@ def validate_spec(spec: JobSpec, *, lines: Mapping[str, int] = _NO_LINES, queue_
     at.at("pod_sets").at_most(spec.pod_sets, POD_SETS_PER_JOB_MAX, "pod sets")
     if not spec.pod_sets:
         at.at("pod_sets").refuse("POD_SETS_MISSING", "no pod set; a job needs at least one")
-    _unique(at.at("pod_sets"), [p.name for p in spec.pod_sets], "pod set")
+    _unique(at.at("pod_sets"), [p.name for p in spec.pod_sets], "pod set", ".name")
     for index, pod_set in enumerate(spec.pod_sets):
         _pod_set(at.at("pod_sets").item(index), pod_set)
     _totals(at.at("pod_sets"), spec)
@@ -328,9 +329,10 @@ def _key(at: _Place, text: str, reason: str, what: str) -> None:
         at.refuse(reason, f"{quoted(text)} is not a valid {what}; {QUALIFIED_RULE}")
 
 
-def _unique(at: _Place, names: Iterable[str], what: str) -> None:
+def _unique(at: _Place, names: Iterable[str], what: str, name_field: str = "") -> None:
     seen: set[str] = set()
     for index, name in enumerate(names):
         if name in seen:
-            at.item(index).refuse("DUPLICATE", f"{what} {quoted(name)} is named twice")
+            place = _Place(f"{at.path}[{index}]{name_field}", at.lines)
+            place.refuse("DUPLICATE", f"{what} {quoted(name)} is named twice")
         seen.add(name)

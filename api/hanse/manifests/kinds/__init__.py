@@ -4,7 +4,21 @@ from typing import NoReturn
 
 from hanse.manifests.documents import Document
 from hanse.manifests.fields import suggestion
-from hanse.manifests.kinds import batch_job, job_set, native, pod, pytorch_job, volcano_job, volcano_pod_group
+from hanse.manifests.kinds import (
+    batch_job,
+    coscheduling_pod_group,
+    jax_job,
+    job_set,
+    mpi_job,
+    native,
+    paddle_job,
+    pod,
+    pytorch_job,
+    tf_job,
+    volcano_job,
+    volcano_pod_group,
+    xgboost_job,
+)
 from hanse.manifests.registry import Kind
 from hanse.model.names import quoted
 
@@ -14,7 +28,13 @@ def entries() -> tuple[Kind, ...]:
     return (
         native.KIND,
         pytorch_job.KIND,
+        tf_job.KIND,
+        xgboost_job.KIND,
+        paddle_job.KIND,
+        jax_job.KIND,
+        mpi_job.KIND,
         volcano_pod_group.KIND,
+        coscheduling_pod_group.KIND,
         batch_job.KIND,
         job_set.KIND,
         volcano_job.KIND,

@@ -39,8 +39,8 @@ _WHY: Final = {
 JOB_FIELDS: Final = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "template", "suspend")
 
 
-def read_job_spec(spec: Field, name: str, notes: Notes) -> DraftSet:
-    """The pod set of a JobSpec, shared with every kind that is made of Jobs.
+def read_job_spec(spec: Field, name: str, origin: Field, notes: Notes) -> DraftSet:
+    """The pod set of a JobSpec, shared with every kind that is made of Jobs; `origin` is where its name stands.
 
     Raises:
         InvalidArgument: counts or a pod template that make no sense.
@@ -48,7 +48,7 @@ def read_job_spec(spec: Field, name: str, notes: Notes) -> DraftSet:
     audit(spec, notes, mapped=JOB_FIELDS, kept=_KEPT, why=_WHY)
     note_suspend(spec, notes)
     pod = read_pod(spec.need("template", "no pod template"), notes)
-    return draft_set(name, job_pods(spec, notes), pod)
+    return draft_set(name, job_pods(spec, notes), pod, origin)
 
 
 def job_pods(spec: Field, notes: Notes) -> Placed[int]:
@@ -69,7 +69,7 @@ def _read(document: Document, submission: Submission) -> Sequence[Draft]:
     notes = submission.notes
     audit(document.field, notes, mapped=("apiVersion", "kind", "metadata", "spec"), kept=("status",))
     spec = document.field.need("spec", "no spec; say what the job is")
-    pods = read_job_spec(spec, _SET_NAME, notes)
+    pods = read_job_spec(spec, _SET_NAME, spec, notes)
     keys = Keys(document.field.get("metadata"), notes, of_template=False)
     minimum = _minimum(keys, pods)
     draft = begin(document, notes, [pods], keys)

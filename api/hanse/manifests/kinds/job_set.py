@@ -61,8 +61,8 @@ def _replicated(item: Field, inherited: Field | None, notes: Notes) -> DraftSet:
     template = item.need("template", "no Job template")
     audit(template, notes, mapped=("metadata", "spec"))
     spec = template.need("spec", "no Job spec")
-    name = item.need("name", "no name; every replicated Job needs one").word()
-    one = read_job_spec(spec, name, notes)
+    name = item.need("name", "no name; every replicated Job needs one")
+    one = read_job_spec(spec, name.word(), name, notes)
     keys = Keys(template.get("metadata"), notes, of_template=False)
     exclusive = keys.annotation(EXCLUSIVE) or inherited
     keys.close()

@@ -5,8 +5,9 @@ before its workers), whatever the order in the document. The minimum is `schedul
 replicas, as the operator counts it; KAI counts `elasticPolicy.minReplicas` where the former is not given.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Final
 
 from hanse.manifests.documents import Document
@@ -15,6 +16,7 @@ from hanse.manifests.fields import Field, Placed, suggestion
 from hanse.manifests.keys import KAI_QUEUE_LABEL, Keys
 from hanse.manifests.notes import Notes, audit
 from hanse.manifests.pods import read_pod
+from hanse.manifests.registry import Kind, Submission
 from hanse.model.names import quoted
 
 KAI_SCHEDULER: Final = "kai-scheduler"
@@ -24,6 +26,9 @@ MANAGED_WHY: Final = "Hanse manages the job"
 RESIZE_WHY: Final = "a running job is not resized yet"
 SUMS_WHY: Final = "a gang is placed by what each of its pods asks for, not by sums"
 TIMEOUT_WHY: Final = "a job waits until it is placed or cancelled"
+
+
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +44,37 @@ class Replicas:
 
     key: str
     types: tuple[str, ...]
-    single: frozenset[str]
     container: str
+    single: frozenset[str] = frozenset()
+
+
+def training_kind(
+    name: str,
+    replicas: Replicas,
+    *,
+    kept: Sequence[str] = (),
+    why: Mapping[str, str] = _NOTHING,
+    elastic: bool = False,
+    shape: Callable[[DraftSet], DraftSet] = lambda pod_set: pod_set,
+) -> Kind:
+    """The entry of a kind that has nothing but replicas, a run policy and, if `elastic`, an elastic policy.
+
+    Args:
+        kept, why: further fields of its spec, as `notes.audit` takes them.
+        shape: what the kind adds to each pod set.
+    """
+    mapped = (replicas.key, "runPolicy", *(("elasticPolicy",) if elastic else ()))
+
+    def read(document: Document, submission: Submission) -> Sequence[Draft]:
+        notes = submission.notes
+        audit(document.field, notes, mapped=("apiVersion", "kind", "metadata", "spec"), kept=("status",))
+        spec = document.field.need("spec", "no spec; say what the job is")
+        audit(spec, notes, mapped=mapped, kept=kept, why=why)
+        sets = [shape(pod_set) for pod_set in read_replicas(spec, replicas, notes)]
+        policy = spec.get("elasticPolicy") if elastic else None
+        return [kubeflow_draft(document, notes, sets, spec.get("runPolicy"), policy)]
+
+    return Kind("kubeflow.org", name, ("v1",), read)
 
 
 def read_replicas(spec: Field, replicas: Replicas, notes: Notes) -> list[DraftSet]:
@@ -71,7 +105,7 @@ def _replica(name: str, field: Field, replicas: Replicas, notes: Notes) -> Draft
     if name in replicas.single and count.value != 1:
         count.field.refuse("COUNT_OUT_OF_RANGE", f"{count.value} {name.lower()}s; there is exactly 1")
     pod = read_pod(field.need("template", "no pod template"), notes, main=replicas.container)
-    return draft_set(name.lower(), count, pod)
+    return draft_set(name.lower(), count, pod, field)
 
 
 def kubeflow_draft(

@@ -87,6 +87,8 @@ _ON_POOL_LOST: Final = {"keep": OnPoolLost.KEEP, "move": OnPoolLost.MOVE}
 _VOLUME_KINDS: Final = {kind.name.lower(): kind for kind in VolumeKind if kind is not VolumeKind.UNSPECIFIED}
 
 _DURATION: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,10})s)?")
+_DURATIONS: Final = ("duration", "start_skew_max")
+_PATH_LEVELS: Final = 4  # as deep as `pod_sets[0].slices[0].size`
 _UNIT_S: Final = (86_400, 3_600, 60, 1)
 
 
@@ -298,15 +300,12 @@ def _volume(field: Field) -> Volume:
 
 
 def _places(field: Field) -> Mapping[str, Field]:
-    """Model field path → where it is written. The native paths are the model's own, down to two levels of lists."""
+    """Model field path → where it is written. But for durations, the native paths are the model's own."""
     places = {"": field.get("kind") or field}
     for name, child in field.entries():
-        places[{"duration": "duration_s", "start_skew_max": "start_skew_max_s"}.get(name, name)] = child
-    restart, pod_sets = field.get("restart"), field.get("pod_sets")
-    for name, child in restart.entries() if restart else ():
-        places[f"restart.{name}"] = child
-    for item in pod_sets.items() if pod_sets else ():
-        places |= _below(item, 3)
+        places |= _below(child, _PATH_LEVELS)
+        if name in _DURATIONS:
+            places[f"{name}_s"] = child
     return places
 
 

@@ -65,7 +65,7 @@ def _member(document: Document, notes: Notes) -> _Member:
     pod.keys.either(KUEUE_GROUP)
     for key in _RANKS:
         pod.keys.either(key)
-    return _Member(document, pod, draft_set(_SET_NAME, Placed(1, pod.field), pod).wishes)
+    return _Member(document, pod, draft_set(_SET_NAME, Placed(1, pod.field), pod, pod.field).wishes)
 
 
 def _draft(document: Document, group: str, members: Sequence[_Member], notes: Notes) -> Draft:
@@ -97,7 +97,7 @@ def _sets(members: Sequence[_Member]) -> list[DraftSet]:
             alike.append([member])
     names = [_SET_NAME] if len(alike) == 1 else [f"{_SET_NAME}-{index}" for index in range(len(alike))]
     return [
-        draft_set(name, Placed(len(role), _name(role[0])), role[0].pod)
+        draft_set(name, Placed(len(role), _name(role[0])), role[0].pod, _name(role[0]))
         for name, role in zip(names, alike, strict=True)
     ]
 

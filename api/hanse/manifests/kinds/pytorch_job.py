@@ -1,36 +1,15 @@
 """PyTorchJob (`kubeflow.org/v1`): one master at most and workers; KAI's segments cut the workers into slices."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from hanse.manifests.documents import Document
-from hanse.manifests.drafts import Draft, DraftSet
-from hanse.manifests.kinds.kubeflow import Replicas, kubeflow_draft, read_replicas
-from hanse.manifests.notes import audit
-from hanse.manifests.registry import Kind, Submission
+from hanse.manifests.drafts import DraftSet
+from hanse.manifests.kinds.kubeflow import Replicas, training_kind
 from hanse.manifests.topology import kai_segment
 
 _REPLICAS: Final = Replicas(
-    key="pytorchReplicaSpecs",
-    types=("Master", "Worker"),
-    single=frozenset(("Master",)),
-    container="pytorch",
+    key="pytorchReplicaSpecs", types=("Master", "Worker"), container="pytorch", single=frozenset(("Master",))
 )
-
-
-def _read(document: Document, submission: Submission) -> Sequence[Draft]:
-    notes = submission.notes
-    audit(document.field, notes, mapped=("apiVersion", "kind", "metadata", "spec"), kept=("status",))
-    spec = document.field.need("spec", "no spec; say what the job is")
-    audit(
-        spec,
-        notes,
-        mapped=("pytorchReplicaSpecs", "runPolicy", "elasticPolicy"),
-        kept=("nprocPerNode",),
-    )
-    sets = [_segmented(pod_set) for pod_set in read_replicas(spec, _REPLICAS, notes)]
-    return [kubeflow_draft(document, notes, sets, spec.get("runPolicy"), spec.get("elasticPolicy"))]
 
 
 def _segmented(pod_set: DraftSet) -> DraftSet:
@@ -38,4 +17,4 @@ def _segmented(pod_set: DraftSet) -> DraftSet:
     return replace(pod_set, wishes=pod_set.wishes.also_slice(segment)) if segment else pod_set
 
 
-KIND: Final = Kind("kubeflow.org", "PyTorchJob", ("v1",), _read)
+KIND: Final = training_kind("PyTorchJob", _REPLICAS, kept=("nprocPerNode",), elastic=True, shape=_segmented)

@@ -83,8 +83,9 @@ def _task(item: Field, index: int, notes: Notes) -> DraftSet:
     count = pod_count(item.need("replicas", "no replicas; say how many pods"), item, "replicas")
     partitions = item.get("partitionPolicy")
     pod = read_pod(item.need("template", "no pod template"), notes)
-    pods = draft_set(
-        name.word() if name else f"default{index}", count, pod, minimum=_task_minimum(item, count, partitions)
+    pods = replace(
+        draft_set(name.word() if name else f"default{index}", count, pod, name or item),
+        minimum=_task_minimum(item, count, partitions),
     )
     return _partitioned(pods, partitions, notes) if partitions else pods
 
