@@ -1,0 +1,250 @@
+"""JobService as coroutines on messages: gRPC calls them, and so do the simulator and tests without any transport."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Any, Final, TypeAlias
+
+from hanse.api.v1 import explanation_pb2, job_pb2, job_service_pb2
+from hanse.apiserver.context import CallContext
+from hanse.apiserver.failures import told
+from hanse.apiserver.job_messages import add_nodes, explanation_message, job_message
+from hanse.apiserver.listing import JobLister
+from hanse.apiserver.logs import log_responses, pod_of, tail_lines
+from hanse.apiserver.lookup import find_job
+from hanse.apiserver.ports import (
+    AGENT_DEADLINE_S,
+    NEAREST_POOLS_MAX,
+    AgentDetails,
+    Explainer,
+    Explanation,
+    PartAt,
+)
+from hanse.apiserver.requests import Requests
+from hanse.apiserver.rows import Found, JobReader, JobRow
+from hanse.apiserver.submissions import Submitter
+from hanse.apiserver.watches import JobWatcher
+from hanse.apiserver.writes import WRITE_TRIES_MAX, gave_up
+from hanse.kit.clock import Clock
+from hanse.model.errors import FailedPrecondition, HanseError, Unavailable
+from hanse.model.ids import JobId
+from hanse.model.job import JobSpec
+from hanse.model.lifecycle import Illegal, State, Stop
+from hanse.model.reasons import Reason
+from hanse.store.contract import LeaseGone, Store
+from hanse.store.moves import MoveResult, WriteId, commit_move
+from hanse.wire.errors import error_to_wire
+from hanse.wire.job import spec_from_wire
+
+STREAM_BATCHES_IN_FLIGHT_MAX: Final = 8
+"""Batches of one stream that are being stored at the same time; the next is read when one is answered."""
+
+
+_Batch: TypeAlias = asyncio.Task[job_service_pb2.SubmitJobsResponse]
+
+
+class JobService:
+    """The methods of hanse.api.v1.JobService."""
+
+    def __init__(
+        self,
+        store: Store,
+        submitter: Submitter,
+        requests: Requests,
+        *,
+        explainer: Explainer | None,
+        details: AgentDetails | None,
+        clock: Clock,
+        write_id: WriteId,
+    ) -> None:
+        self._store = store
+        self._submitter = submitter
+        self._requests = requests
+        self._explainer = explainer
+        self._details = details
+        self._clock = clock
+        self._write_id = write_id
+        self._reader = JobReader(store)
+        self._lister = JobLister(store, self._reader)
+        self._watcher = JobWatcher(store, self._reader, clock)
+
+    # ---- submitting -----------------------------------------------------------------------------------------
+
+    async def submit_jobs(
+        self, ctx: CallContext, request: job_service_pb2.SubmitJobsRequest
+    ) -> job_service_pb2.SubmitJobsResponse:
+        """See `Submitter.submit`."""
+        return await self._submitter.submit(ctx, request)
+
+    async def stream_jobs(
+        self, ctx: CallContext, requests: AsyncIterator[job_service_pb2.SubmitJobsRequest]
+    ) -> AsyncIterator[job_service_pb2.SubmitJobsResponse]:
+        """Answers in the order of the batches, each as soon as it is there; several are stored at the same time."""
+        running: asyncio.Queue[_Batch | None] = asyncio.Queue(maxsize=STREAM_BATCHES_IN_FLIGHT_MAX)
+        tasks: set[asyncio.Task[Any]] = set()
+        reader = asyncio.create_task(self._read_batches(ctx, requests, running, tasks), name="api-stream-read")
+        try:
+            while (batch := await running.get()) is not None:
+                yield await batch
+                tasks.discard(batch)
+            await reader
+        finally:
+            for task in (reader, *tasks):
+                task.cancel()
+            await asyncio.gather(reader, *tasks, return_exceptions=True)
+
+    async def _read_batches(
+        self,
+        ctx: CallContext,
+        requests: AsyncIterator[job_service_pb2.SubmitJobsRequest],
+        running: "asyncio.Queue[_Batch | None]",
+        tasks: "set[asyncio.Task[Any]]",
+    ) -> None:
+        """Start storing each batch as it comes; None marks the end, also after an error, which the reader keeps."""
+        try:
+            async for request in requests:
+                batch = asyncio.create_task(self._answered(ctx, request), name="api-stream-batch")
+                tasks.add(batch)
+                await running.put(batch)
+        except Exception:
+            await running.put(None)
+            raise
+        await running.put(None)
+
+    async def _answered(
+        self, ctx: CallContext, request: job_service_pb2.SubmitJobsRequest
+    ) -> job_service_pb2.SubmitJobsResponse:
+        """One batch of a stream; what refuses it is part of the answer, so that the stream goes on."""
+        try:
+            return await self._submitter.submit(ctx, request)
+        except Exception as error:
+            refused = told(error)
+            if type(refused) is HanseError:
+                raise
+            return job_service_pb2.SubmitJobsResponse(request_id=request.request_id, error=error_to_wire(refused))
+
+    # ---- reading --------------------------------------------------------------------------------------------
+
+    async def get_job(self, ctx: CallContext, request: job_service_pb2.GetJobRequest) -> job_pb2.Job:
+        """One job, with its history; its nodes if they are asked for."""
+        full = request.view != job_service_pb2.JOB_VIEW_BASIC
+        row = await self._row(await find_job(self._store, request.job, queue=request.queue), specs=full)
+        message = job_message(row, full=full, attempts=True)
+        if request.nodes:
+            await self._add_nodes(ctx, row, message)
+        return message
+
+    async def list_jobs(
+        self, ctx: CallContext, request: job_service_pb2.ListJobsRequest
+    ) -> job_service_pb2.ListJobsResponse:
+        """One page of jobs."""
+        return await self._lister.page(request)
+
+    async def watch_jobs(
+        self, ctx: CallContext, request: job_service_pb2.WatchJobsRequest
+    ) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
+        """News of jobs."""
+        async for response in self._watcher.watch(request):
+            yield response
+
+    async def explain_job(
+        self, ctx: CallContext, request: job_service_pb2.ExplainJobRequest
+    ) -> explanation_pb2.Explanation:
+        """Why a job waits, or why it went where it went."""
+        row = await self._row(await find_job(self._store, request.job, queue=request.queue), specs=True)
+        if self._explainer is None or row.spec is None:
+            what = "no scheduler runs beside this server" if row.spec else "the job's spec is no longer kept"
+            answer = Explanation(f"{row.head.name}: {what}", row.found.state.reason)
+            return explanation_message(row, answer)
+        spec = spec_from_wire(row.spec)
+        answer = await self._explainer.explain(row.found.job, spec, row.found.state)
+        if row.found.state.state is State.PENDING and not request.without_nodes:
+            answer = await self._with_nodes(ctx, row.found.job, spec, answer)
+        return explanation_message(row, answer)
+
+    async def tail_logs(
+        self, ctx: CallContext, request: job_service_pb2.TailLogsRequest
+    ) -> AsyncIterator[job_service_pb2.TailLogsResponse]:
+        """Lines of one pod."""
+        lines = tail_lines(request.tail_lines)
+        row = await self._row(await find_job(self._store, request.job, queue=request.queue), specs=True)
+        pod = pod_of(row, request)
+        if self._details is None:
+            raise Unavailable("no agent is attached to this server; ask another replica", reason="NO_AGENTS")
+        async for response in log_responses(self._details, pod, lines=lines, follow=request.follow):
+            yield response
+
+    async def _row(self, found: Found, *, specs: bool) -> JobRow:
+        rows = await self._reader.rows([found], specs=specs, past=True)
+        return rows[0]
+
+    async def _add_nodes(self, ctx: CallContext, row: JobRow, message: job_pb2.Job) -> None:
+        parts = [PartAt(part.part, part.pool) for part in row.parts]
+        if not parts:
+            return
+        if self._details is None:
+            message.status.pools_silent.extend(sorted({part.pool for part in parts}))
+            return
+        answer = await self._details.nodes(
+            row.found.job, row.found.state.attempt, parts, deadline_s=agent_deadline_s(ctx)
+        )
+        add_nodes(message, answer)
+
+    async def _with_nodes(self, ctx: CallContext, job: JobId, spec: JobSpec, answer: Explanation) -> Explanation:
+        """Lines about nodes for the nearest pools, as far as their agents answer in time."""
+        nearest = [verdict.pool for verdict in answer.pools if not verdict.fits][:NEAREST_POOLS_MAX]
+        if self._details is None or not nearest:
+            return answer
+        lines = await self._details.explain_nodes(job, spec, nearest, deadline_s=agent_deadline_s(ctx))
+        pools = tuple(replace(v, nodes=lines[v.pool]) if v.pool in lines else v for v in answer.pools)
+        return replace(answer, pools=pools)
+
+    # ---- ending ---------------------------------------------------------------------------------------------
+
+    async def cancel_job(self, ctx: CallContext, request: job_service_pb2.CancelJobRequest) -> job_pb2.Job:
+        """End a job; one that is cancelled, or being stopped, already is no error.
+
+        Raises:
+            FailedPrecondition: reason JOB_ENDED; it has ended another way.
+            Unavailable: it changes too fast, or the outcome is unknown: repeat it.
+        """
+        wanted = self._requests.request(ctx, "CancelJob", request)
+        for _ in range(WRITE_TRIES_MAX):
+            record = await self._requests.find(wanted)
+            if record is not None:
+                return await self._cancelled(JobId(record.value.answer))
+            found = await find_job(self._store, request.job, queue=request.queue)
+            note = await self._requests.record(wanted, answer=found.job)
+            try:
+                moved = await commit_move(
+                    self._store,
+                    found.job,
+                    Stop(State.CANCELLED, Reason.CANCELLED_BY_USER),
+                    clock=self._clock,
+                    write_id=self._write_id,
+                    guards=(wanted.unused,),
+                    ops=(note,),
+                )
+            except LeaseGone:
+                self._requests.forget_lease(note.lease)
+                continue
+            except Unavailable:
+                # The guard on the record may be what fails: the same request, on its way twice.
+                continue
+            return await self._after_cancel(found.job, moved)
+        raise gave_up(unknown=True)
+
+    async def _after_cancel(self, job: JobId, moved: MoveResult) -> job_pb2.Job:
+        message = await self._cancelled(job)
+        if isinstance(moved, Illegal) and message.status.state != job_pb2.JOB_STATE_CANCELLED:
+            raise FailedPrecondition(f"{moved.why}; nothing to cancel", reason="JOB_ENDED", path="job")
+        return message
+
+    async def _cancelled(self, job: JobId) -> job_pb2.Job:
+        row = await self._row(await find_job(self._store, job), specs=False)
+        return job_message(row, full=False, attempts=True)
+
+
+def agent_deadline_s(ctx: CallContext) -> float:
+    """How long a call may wait for agents: never so long that its caller gives up first."""
+    return AGENT_DEADLINE_S if ctx.deadline_s is None else min(AGENT_DEADLINE_S, ctx.deadline_s / 2)

@@ -1,0 +1,196 @@
+"""PoolService as coroutines on messages. Figures come from the replica's view; settings are written to the store."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from typing import Final
+
+import msgspec
+
+from hanse.api.v1 import pool_pb2, pool_service_pb2
+from hanse.apiserver.context import CallContext
+from hanse.apiserver.pages import PageToken, page_size, read_token, write_token
+from hanse.apiserver.ports import FleetView, PoolView
+from hanse.apiserver.requests import Request
+from hanse.apiserver.shapes import shape_message
+from hanse.apiserver.suggest import did_you_mean
+from hanse.apiserver.writes import PlannedWrite, Writer
+from hanse.model.errors import InvalidArgument, NotFound
+from hanse.model.ids import PoolName
+from hanse.model.names import is_subdomain, quoted
+from hanse.model.placement import Level
+from hanse.store import keys
+from hanse.store.contract import TXN_OPS_MAX, KeyValue, ModRevisionIs, Op, Put, Store, prefix_end
+from hanse.store.schema import PoolConfigValue, decode, encode
+from hanse.wire.limits import POOLS_PAGE_SIZE_MAX
+
+CORDON_REASON_CHARS_MAX: Final = 256
+HEADS_BUMPED_MAX: Final = TXN_OPS_MAX - 2
+"""One operation is the pool's settings, one the record of the request."""
+
+
+class PoolService:
+    """The methods of hanse.api.v1.PoolService."""
+
+    def __init__(self, store: Store, writer: Writer, fleet: FleetView) -> None:
+        self._store = store
+        self._writer = writer
+        self._fleet = fleet
+
+    async def get_pool(self, ctx: CallContext, request: pool_service_pb2.GetPoolRequest) -> pool_pb2.Pool:
+        """One pool; its shape if it is asked for and known."""
+        view = self._view(request.name)
+        message = pool_message(view)
+        if request.shape and view.shape is not None:
+            message.shape.CopyFrom(shape_message(view.shape))
+        return message
+
+    async def list_pools(
+        self, ctx: CallContext, request: pool_service_pb2.ListPoolsRequest
+    ) -> pool_service_pb2.ListPoolsResponse:
+        """Pools by name."""
+        token = read_token(request.page_token, request)
+        size = page_size(request.page_size, default=POOLS_PAGE_SIZE_MAX, most=POOLS_PAGE_SIZE_MAX)
+        views = [view for view in sorted(self._fleet.pools(), key=lambda v: v.name) if view.name > token.after]
+        more = len(views) > size
+        return pool_service_pb2.ListPoolsResponse(
+            pools=[pool_message(view) for view in views[:size]],
+            next_page_token=write_token(PageToken(token.filter, 0, views[size - 1].name)) if more else "",
+        )
+
+    async def watch_pools(
+        self, ctx: CallContext, request: pool_service_pb2.WatchPoolsRequest
+    ) -> AsyncIterator[pool_service_pb2.WatchPoolsResponse]:
+        """Every pool, then those that changed. A slow reader gets the newest figures, and none of those between."""
+        known: dict[PoolName, pool_pb2.Pool] = {}
+        version = self._fleet.version()
+        first = True
+        while True:
+            now = {view.name: pool_message(view) for view in self._fleet.pools()}
+            changed = [m for name, m in sorted(now.items()) if not _same(known.get(name), m)]
+            removed = sorted(name for name in known if name not in now)
+            if changed or removed or first:
+                yield pool_service_pb2.WatchPoolsResponse(pools=changed, removed=removed)
+            known, first = now, False
+            version = await self._fleet.changed(version)
+
+    async def cordon_pool(self, ctx: CallContext, request: pool_service_pb2.CordonPoolRequest) -> pool_pb2.Pool:
+        """Take no new work in a pool.
+
+        Raises:
+            NotFound: reason POOL_NOT_FOUND.
+            InvalidArgument: reason TEXT_TOO_LONG.
+        """
+        if len(request.reason) > CORDON_REASON_CHARS_MAX:
+            raise InvalidArgument(
+                f"{len(request.reason)} characters; at most {CORDON_REASON_CHARS_MAX}",
+                reason="TEXT_TOO_LONG",
+                path="reason",
+            )
+        reason = " ".join(request.reason.split())
+
+        async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
+            return await self._plan(request.name, cordoned=True, reason=reason)
+
+        return await self._writer.write(ctx, "CordonPool", request, plan, pool_pb2.Pool)
+
+    async def uncordon_pool(self, ctx: CallContext, request: pool_service_pb2.UncordonPoolRequest) -> pool_pb2.Pool:
+        """Take new work in a pool again. Raises NotFound."""
+
+        async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
+            return await self._plan(request.name, cordoned=False, reason="")
+
+        return await self._writer.write(ctx, "UncordonPool", request, plan, pool_pb2.Pool)
+
+    async def _plan(self, name: str, *, cordoned: bool, reason: str) -> PlannedWrite[pool_pb2.Pool]:
+        """The pool's settings anew, and its heads bumped: a commit that is on its way then fails (P1). Every commit
+        compares the settings too, so a head that is left out, or made meanwhile, does no harm."""
+        kv, heads = await self._read(name)
+        value = msgspec.structs.replace(decode(kv.value, PoolConfigValue), cordoned=cordoned, cordon_reason=reason)
+        ops: list[Op] = [Put(kv.key, encode(value))]
+        ops.extend(Put(head.key, head.value) for head in heads[:HEADS_BUMPED_MAX])
+        view = next((v for v in self._fleet.pools() if v.name == name), None) or _bare(name, value)
+        answer = pool_message(replace(view, cordoned=cordoned, cordon_reason=reason))
+        return PlannedWrite((ModRevisionIs(kv.key, kv.mod_revision),), tuple(ops), answer)
+
+    async def _read(self, name: str) -> tuple[KeyValue, tuple[KeyValue, ...]]:
+        pool = PoolName(name)
+        if is_subdomain(name):
+            kv = (await self._store.read([keys.pool_config(pool)])).items.get(keys.pool_config(pool))
+            if kv is not None:
+                return kv, (await self._store.range(keys.heads(pool), prefix_end(keys.heads(pool)))).items
+        raise self._not_found(name)
+
+    def _view(self, name: str) -> PoolView:
+        view = next((v for v in self._fleet.pools() if v.name == name), None)
+        if view is None:
+            raise self._not_found(name)
+        return view
+
+    def _not_found(self, name: str) -> NotFound:
+        hint = did_you_mean(name, (view.name for view in self._fleet.pools()))
+        return NotFound(
+            f"pool {quoted(name)} does not exist{hint} (`hanse pools` lists them)",
+            reason="POOL_NOT_FOUND",
+            path="name",
+        )
+
+
+def pool_message(view: PoolView) -> pool_pb2.Pool:
+    """A pool as users see it, without its shape."""
+    message = pool_pb2.Pool(
+        name=view.name,
+        region=view.region,
+        dialect=view.dialect,
+        labels=dict(view.labels),
+        levels=[pool_pb2.PoolLevel(key=level.key, alias=level.alias) for level in view.levels],
+        flavors=[
+            pool_pb2.PoolFlavor(
+                name=f.name,
+                nodes=f.nodes,
+                gpus=f.gpus,
+                free_gpus=f.free_gpus,
+                free_whole_hosts=f.free_whole_hosts,
+            )
+            for f in view.flavors
+        ],
+        nodes=view.nodes,
+        gpus=view.gpus,
+        free_gpus=view.free_gpus,
+        free_whole_hosts=view.free_whole_hosts,
+        health=pool_pb2.PoolHealth.ValueType(view.health),
+        message=view.message,
+        attached=view.attached,
+        cordoned=view.cordoned,
+        cordon_reason=view.cordon_reason,
+        summary_age_ms=-1 if view.summary_age_ms is None else view.summary_age_ms,
+        summary_exact=view.exact,
+        gangs=view.gangs,
+        unusable_nodes=view.unusable_nodes,
+        revision=view.revision,
+    )
+    if view.largest_whole is not None:
+        message.largest_whole.CopyFrom(
+            pool_pb2.LargestWhole(level=view.largest_whole.level, hosts=view.largest_whole.hosts)
+        )
+    return message
+
+
+def _bare(name: str, value: PoolConfigValue) -> PoolView:
+    """A pool of which this replica knows only the settings."""
+    return PoolView(
+        name=PoolName(name),
+        region=value.region,
+        dialect=value.dialect,
+        labels=value.labels,
+        levels=tuple(Level(level.key, level.alias) for level in value.levels),
+    )
+
+
+def _same(old: pool_pb2.Pool | None, new: pool_pb2.Pool) -> bool:
+    """Whether two messages say the same of a pool; age alone is no news."""
+    if old is None:
+        return False
+    aged = pool_pb2.Pool()
+    aged.CopyFrom(old)
+    aged.summary_age_ms = new.summary_age_ms
+    return aged == new

@@ -1,0 +1,179 @@
+"""Following jobs: a cursor over the store's history, turned into messages. Nothing is queued for a slow reader.
+
+A watch belongs to its caller alone: it holds no place in memory while its caller does not read, and goes on where it
+was. What it can lose is history itself: when the store has compacted what comes next, the watch ends with
+OUT_OF_RANGE and its caller lists again.
+
+A response never promises more than it holds: only the last one of a batch of changes carries the batch's revision;
+those before it repeat the revision before. So a caller who resumes may see a change twice, and never misses one.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from hanse.api.v1 import job_pb2, job_service_pb2
+from hanse.apiserver.catalog import read_queue
+from hanse.apiserver.job_messages import job_message
+from hanse.apiserver.lookup import found_of
+from hanse.apiserver.rows import Found, JobReader
+from hanse.kit.clock import Clock
+from hanse.model.errors import InvalidArgument, OutOfRange
+from hanse.model.ids import JobId, QueueUid, is_job_id
+from hanse.model.names import quoted
+from hanse.store import keys
+from hanse.store.contract import Event, EventKind, KeyValue, Store, WatchBatch, key_after, prefix_end
+from hanse.wire.limits import WATCHED_JOBS_MAX
+
+EVENTS_PER_RESPONSE_MAX: Final = 200
+PROGRESS_S: Final = 5.0
+"""A batch that only says how far the store is, is passed on after this time without news."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is followed: the keys in [start, end), and of these only `jobs`, if it is not None."""
+
+    start: str
+    end: str
+    jobs: frozenset[JobId] | None = None
+
+    def holds(self, key: str) -> bool:
+        return self.jobs is None or keys.job_of(key) in self.jobs
+
+
+class JobWatcher:
+    """Answers WatchJobs."""
+
+    def __init__(self, store: Store, reader: JobReader, clock: Clock) -> None:
+        self._store = store
+        self._reader = reader
+        self._clock = clock
+
+    async def watch(
+        self, request: job_service_pb2.WatchJobsRequest
+    ) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
+        """Responses for as long as the caller iterates.
+
+        Raises:
+            InvalidArgument, NotFound: what is asked for is wrong.
+            OutOfRange, Compacted: the revision is not kept (any more): list again.
+        """
+        scope = await self._scope(request)
+        full = request.view == job_service_pb2.JOB_VIEW_FULL
+        current = (await self._store.read([keys.INCARNATION])).revision
+        revision = _resumed(request, current)
+        if not revision and request.snapshot:
+            async for response in self._snapshot(scope, full=full):
+                revision = response.revision
+                yield response
+        elif not revision:
+            revision = current
+            yield job_service_pb2.WatchJobsResponse(revision=revision, synced=True)
+        async for response in self._changes(scope, revision, full=full):
+            yield response
+
+    async def _scope(self, request: job_service_pb2.WatchJobsRequest) -> Scope:
+        start, end = keys.STATES, prefix_end(keys.STATES)
+        if request.queue:
+            uid = QueueUid((await read_queue(self._store, request.queue)).value.uid)
+            start, end = keys.states(uid), prefix_end(keys.states(uid))
+        if not request.job_ids:
+            return Scope(start, end)
+        jobs = _jobs(request.job_ids)
+        named = [key for job in jobs if start <= (key := keys.state(job)) < end]
+        if not named:
+            raise InvalidArgument("none of the jobs is in that queue", reason="JOB_ID_INVALID", path="job_ids")
+        return Scope(min(named), key_after(max(named)), jobs)
+
+    async def _snapshot(self, scope: Scope, *, full: bool) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
+        """Every job as it is at one revision; the last response says that it is complete."""
+        at, revision, more = scope.start, 0, True
+        while more and at < scope.end:
+            page = await self._store.range(at, scope.end, limit=EVENTS_PER_RESPONSE_MAX, at_revision=revision)
+            revision, more = revision or page.revision, page.more
+            found = [found_of(kv) for kv in page.items if scope.holds(kv.key)]
+            events = await self._events(found, job_service_pb2.JOB_EVENT_KIND_SNAPSHOT, full=full)
+            at = key_after(page.items[-1].key) if page.items else scope.end
+            yield job_service_pb2.WatchJobsResponse(revision=revision, events=events, synced=not more)
+
+    async def _changes(
+        self, scope: Scope, revision: int, *, full: bool
+    ) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
+        """Every change after a revision."""
+        told_s = self._clock.monotonic()
+        async with self._store.watch(scope.start, scope.end, from_revision=revision + 1) as watch:
+            async for batch in watch:
+                changes = _newest(batch, scope)
+                if not changes and self._clock.monotonic() - told_s < PROGRESS_S:
+                    continue
+                async for response in self._told(changes, revision, batch.revision, full=full):
+                    yield response
+                revision, told_s = batch.revision, self._clock.monotonic()
+
+    async def _told(
+        self, changes: Sequence[Event], before: int, after: int, *, full: bool
+    ) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
+        """The changes of one batch in responses of bounded size; at least one."""
+        for start in range(0, max(1, len(changes)), EVENTS_PER_RESPONSE_MAX):
+            some = changes[start : start + EVENTS_PER_RESPONSE_MAX]
+            last = start + EVENTS_PER_RESPONSE_MAX >= len(changes)
+            events = await self._changed(some, full=full)
+            yield job_service_pb2.WatchJobsResponse(revision=after if last else before, events=events)
+
+    async def _changed(self, changes: Sequence[Event], *, full: bool) -> list[job_service_pb2.JobEvent]:
+        found = [found_of(event.kv) for event in changes if event.kind is EventKind.PUT]
+        rendered = await self._events(found, job_service_pb2.JOB_EVENT_KIND_CHANGED, full=full)
+        by_job = {event.job.id: event for event in rendered}
+        return [
+            by_job[keys.job_of(event.kv.key)] if event.kind is EventKind.PUT else _removed(event.kv)
+            for event in changes
+        ]
+
+    async def _events(
+        self, found: Sequence[Found], kind: job_service_pb2.JobEventKind.ValueType, *, full: bool
+    ) -> list[job_service_pb2.JobEvent]:
+        rows = await self._reader.rows(found, specs=full)
+        return [job_service_pb2.JobEvent(kind=kind, job=job_message(row, full=full)) for row in rows]
+
+
+def _resumed(request: job_service_pb2.WatchJobsRequest, current: int) -> int:
+    """The revision to go on after, 0 to begin."""
+    revision = request.after_revision
+    if revision < 0:
+        raise InvalidArgument(
+            f"{revision} is not a revision; use 0 to begin now", reason="REVISION_INVALID", path="after_revision"
+        )
+    if revision > current:
+        raise OutOfRange(
+            f"revision {revision} lies in the future, the store is at {current}: list again and go on from there",
+            reason="REVISION_UNKNOWN",
+            path="after_revision",
+        )
+    return revision
+
+
+def _jobs(ids: Sequence[str]) -> frozenset[JobId]:
+    if len(ids) > WATCHED_JOBS_MAX:
+        raise InvalidArgument(
+            f"{len(ids)} jobs; watch at most {WATCHED_JOBS_MAX} by id, or a queue", reason="TOO_MANY", path="job_ids"
+        )
+    for index, text in enumerate(ids):
+        if not is_job_id(text) or "/" in text:
+            raise InvalidArgument(
+                f"{quoted(text)} is not a job id; look it up by its name first",
+                reason="JOB_ID_INVALID",
+                path=f"job_ids[{index}]",
+            )
+    return frozenset(JobId(text) for text in ids)
+
+
+def _newest(batch: WatchBatch, scope: Scope) -> list[Event]:
+    """The last change of each job that is followed, in the order of their revisions."""
+    newest = {event.kv.key: event for event in batch.events if scope.holds(event.kv.key)}
+    return sorted(newest.values(), key=lambda event: (event.kv.mod_revision, event.kv.key))
+
+
+def _removed(kv: KeyValue) -> job_service_pb2.JobEvent:
+    job = job_pb2.Job(id=keys.job_of(kv.key), revision=kv.mod_revision)
+    return job_service_pb2.JobEvent(kind=job_service_pb2.JOB_EVENT_KIND_REMOVED, job=job)
