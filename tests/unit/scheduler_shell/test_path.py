@@ -79,10 +79,10 @@ async def test_quota_holds_and_its_release_wakes_the_next() -> None:
         await agent.summary(agent.epoch.revision)
         one, two = await submit(found.store, 1, 2), await submit(found.store, 2, 2)
         key = await agent.bound(one)
-        await until(lambda: bool(replica.cycle.blocked))
-        assert [b.reason for b in replica.cycle.blocked.values()] == [Reason.QUOTA]
+        await until(lambda: len(replica.cycle.backlog) == 1)
         waiting = await state_of(found.store, two)
         assert waiting.state is State.PENDING
+        assert replica.cycle.backlog.reason(waiting.class_hash) is Reason.QUOTA
         await agent.report(key, GangStatus.FINISHED)
         await agent.bound(two)
 

@@ -16,7 +16,6 @@ from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
 from hanse.model.queue import Cohort, Flavor, PriorityClass, Queue
 from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts, QueueFacts, SummaryFacts
 from hanse.scheduler.core.ledger import PoolLedger
-from hanse.scheduler.core.plan import Blocked
 from hanse.scheduler.core.quota import Usage
 from hanse.scheduler.core.snapshot import PoolView, Snapshot
 
@@ -58,6 +57,7 @@ class World:
         self.slots: tuple[PoolName, ...] = ()
         self.flavors_revision = 0
         self.growth = 0  # stamp of the last growth of any pool's capacity, or of the usability of a pool
+        self.freed = 0  # stamp of the last time when any queue's quota may have got room
         self.settings_changed = 0  # counts up when a queue, flavor or pool setting changes
         self._queue_values: dict[QueueName, tuple[Queue, int]] = {}
         self._pools: dict[PoolName, _Pool] = {}
@@ -70,7 +70,7 @@ class World:
     def put_queue(self, queue: Queue, revision: int) -> None:
         """A queue exists with these settings."""
         self._queue_values[queue.name] = (queue, revision)
-        self._quota_freed[queue.uid] = self._quota_freed.get(queue.uid, 0) + 1
+        self._free_quota(queue.uid)
         self._derive_queues()
 
     def remove_queue(self, name: QueueName) -> None:
@@ -200,7 +200,7 @@ class World:
         binding = self._pool(name).ledger.remove(key)
         self.usage.remove(key)
         if binding is not None:
-            self._quota_freed[binding.queue] = self._quota_freed.get(binding.queue, 0) + 1
+            self._free_quota(binding.queue)
 
     def binding_keys(self) -> tuple[str, ...]:
         """Keys of all live bindings."""
@@ -257,14 +257,12 @@ class World:
             unacknowledged=pool.ledger.unacknowledged(),
         )
 
-    def may_help(self, queue: QueueUid, blocked: Blocked, seen_freed: int) -> bool:
-        """Whether anything grew that a blocked class may have waited for."""
-        if blocked.quota_bound and self._quota_freed.get(queue, 0) != seen_freed:
-            return True
-        return self.growth > blocked.stamp
+    def _free_quota(self, queue: QueueUid) -> None:
+        self.freed += 1
+        self._quota_freed[queue] = self.freed
 
     def quota_stamp(self, queue: QueueUid) -> int:
-        """Counts up whenever the queue's quota may have room again."""
+        """Stamp of the last time when the queue's quota may have got room, or its settings changed."""
         return self._quota_freed.get(queue, 0)
 
 

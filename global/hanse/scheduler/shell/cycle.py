@@ -1,9 +1,5 @@
 """The scheduling loop: when something changed that may help, snapshot, plan in pure code, commit, remember.
 
-A request class that did not fit is not looked at again before something grew that it waits for: capacity of a
-pool, or quota of its queue. A pool that refused a class is left out for it for a growing while, or until its capacity
-grows: what the shape says can be wrong outside its exact class, and must not become a loop.
-
 The reason why a job waits is written into its state, rate-limited and only when it changes, so that a list can show
 it without asking anybody; `explain` never relies on it.
 """
@@ -12,8 +8,8 @@ import asyncio
 import logging
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from hanse.kit.clock import Clock
@@ -24,8 +20,9 @@ from hanse.model.lifecycle import State as JobStateName
 from hanse.model.lifecycle import Stop, encode_state
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, class_hash, gang_request
+from hanse.scheduler.core.backlog import Backlog
 from hanse.scheduler.core.pending import PendingJob
-from hanse.scheduler.core.plan import Blocked, Plan, run_cycle
+from hanse.scheduler.core.plan import Plan, run_cycle
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.committer import Committer
@@ -47,33 +44,15 @@ SPECS_PER_CYCLE_MAX: Final = 512
 REASONS_PER_CYCLE_MAX: Final = 64
 """Reasons written after a cycle."""
 
-AVOID_FIRST_S: Final = 1.0
-AVOID_MAX_S: Final = 60.0
-"""A pool that refused a class is left out for it for AVOID_FIRST_S, doubled with each refusal up to AVOID_MAX_S."""
-
 IDLE_TICK_S: Final = 1.0
 """A cycle is looked into at least this often: summaries age and avoided pools come back without any event."""
-
-QUARANTINE_S: Final = 60.0
-"""A class whose planning raised is left out for this long, so that one bad request stops nobody else."""
-
-
-_PASSING: Final = frozenset({Reason.REFUSED, Reason.LAGGING, Reason.STALE, Reason.DETACHED, Reason.CORDONED})
-"""Verdicts that may end without any pool's capacity growing: such a class asks every pool again."""
-
-
-@dataclass(slots=True)
-class _Avoided:
-    refusals: int
-    until_s: float
-    grown: int
 
 
 class Cycle:
     """Runs cycles for one replica.
 
     Attributes:
-        blocked: by class, why it does not fit and what was looked at.
+        backlog: what waits for what.
         counts: cycles, decisions, refusals by reason.
     """
 
@@ -105,10 +84,7 @@ class Cycle:
         self._write_id = write_id
         self._wake = asyncio.Event()
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
-        self._avoided: dict[tuple[int, PoolName], _Avoided] = {}
-        self._quarantined: dict[int, float] = {}
-        self._quota_seen: dict[int, int] = {}
-        self.blocked: dict[int, Blocked] = {}
+        self.backlog = Backlog(world, states.pending)
         self.counts: Counter[str] = Counter()
 
     def wake(self) -> None:
@@ -146,12 +122,15 @@ class Cycle:
     # ---- one cycle -------------------------------------------------------------------------------------------
 
     async def _once(self) -> None:
-        skip = self._skipped()
-        await self._learn_requests(skip)
-        snapshot = self._world.snapshot(now_s=self._clock.monotonic(), nonce=self._nonce, avoided=self._avoided_now())
-        plan = run_cycle(snapshot, self._states.pending.service(skip), self._requests, self._limits, self._rng)
+        await self._learn_requests(self.backlog.skip(self._clock.monotonic()))
+        now_s = self._clock.monotonic()
+        service = self._states.pending.service(self.backlog.skip(now_s))
+        snapshot = self._world.snapshot(now_s=now_s, nonce=self._nonce, avoided=self.backlog.avoided(now_s))
+        plan = run_cycle(snapshot, service, self._requests, self._limits, self._rng, self.backlog.before())
         self.counts["cycles"] += 1
-        self._remember(plan)
+        self.backlog.remember(plan, now_s)
+        for number, cause in plan.failed.items():
+            log.error("class_quarantined", extra={"class": number, "cause": cause})
         if plan.decisions:
             result = await self._committer.commit(snapshot, plan.decisions)
             self.counts["decisions"] += len(result.committed)
@@ -161,42 +140,9 @@ class Cycle:
             self._wake.set()
         await self._write_reasons(plan)
 
-    def _skipped(self) -> dict[int, object]:
-        """Classes that wait for something that has not grown, or are in quarantine."""
-        now_s = self._clock.monotonic()
-        self._quarantined = {c: until for c, until in self._quarantined.items() if until > now_s}
-        pending = set(self._states.pending.classes())
-        self.blocked = {c: b for c, b in self.blocked.items() if c in pending}
-        self._quota_seen = {c: s for c, s in self._quota_seen.items() if c in pending}
-        avoided = {c for c, _ in self._avoided_now()}
-        skip: dict[int, object] = dict(self._quarantined)
-        for number, blocked in self.blocked.items():
-            queue = self._states.pending.head(number).queue
-            may_help = self._world.may_help(queue, blocked, self._quota_seen.get(number, 0))
-            passing = any(v.reason in _PASSING for v in blocked.verdicts)
-            if not may_help and (not passing or number in avoided):
-                skip[number] = blocked
-        return skip
-
-    def _waits_for_capacity(self, number: int, blocked: Blocked) -> bool:
-        """Whether nothing but a pool's growth can help the class, so that only pools that grew are asked."""
-        other = blocked.quota_bound or any(v.reason in _PASSING for v in blocked.verdicts)
-        return not other and number in self._requests
-
-    def _remember(self, plan: Plan) -> None:
-        for decision in plan.decisions:
-            self.blocked.pop(decision.job.class_hash, None)
-        for number, blocked in plan.blocked.items():
-            self.blocked[number] = blocked
-            self._quota_seen[number] = self._world.quota_stamp(self._states.pending.head(number).queue)
-        for number, cause in plan.failed.items():
-            log.error("class_quarantined", extra={"class": number, "cause": cause})
-            self._quarantined[number] = self._clock.monotonic() + QUARANTINE_S
-            self.counts["quarantined"] += 1
-
     # ---- requests --------------------------------------------------------------------------------------------
 
-    async def _learn_requests(self, skip: dict[int, object]) -> None:
+    async def _learn_requests(self, skip: Mapping[int, object]) -> None:
         """Read a spec for each class whose request is not known, first in order of service first."""
         unknown = [c for c in self._states.pending.classes() if c not in self._requests and c not in skip]
         heads = [self._states.pending.head(c) for c in unknown[:SPECS_PER_CYCLE_MAX]]
@@ -212,12 +158,12 @@ class Cycle:
         if not isinstance(spec, JobSpec):
             cause = str(spec) if isinstance(spec, HanseError) else "its spec is missing"
             log.error("spec_unreadable", extra={"job": head.job, "cause": cause})
-            self._quarantined[head.class_hash] = self._clock.monotonic() + QUARANTINE_S
+            self.backlog.quarantine(head.class_hash, self._clock.monotonic())
             return
         request = gang_request(spec)
         if class_hash(head.queue, request) != head.class_hash:
             log.error("class_mismatch", extra={"job": head.job})
-            self._quarantined[head.class_hash] = self._clock.monotonic() + QUARANTINE_S
+            self.backlog.quarantine(head.class_hash, self._clock.monotonic())
             return
         self._requests[head.class_hash] = request
         while len(self._requests) > REQUESTS_CACHED_MAX:
@@ -225,21 +171,11 @@ class Cycle:
 
     # ---- refusals --------------------------------------------------------------------------------------------
 
-    def refused(self, class_number: int, pool: PoolName, reason: Reason) -> None:
-        """A pool's agent refused a job of this class: leave it out for a while, or until it grows."""
+    def refused(self, class_hash_: int, pool: PoolName, reason: Reason) -> None:
+        """A pool's agent refused a job of this class: leave the pool out for it for a while."""
         self.counts[f"refused_{reason.name}"] += 1
-        known = self._avoided.get((class_number, pool))
-        refusals = known.refusals + 1 if known is not None else 1
-        pause_s = min(AVOID_MAX_S, AVOID_FIRST_S * 2.0 ** (refusals - 1))
-        grown = self._world.ledger(pool).grown
-        self._avoided[class_number, pool] = _Avoided(refusals, self._clock.monotonic() + pause_s, grown)
+        self.backlog.refused(class_hash_, pool, self._clock.monotonic())
         self._wake.set()
-
-    def _avoided_now(self) -> Iterable[tuple[int, PoolName]]:
-        now_s = self._clock.monotonic()
-        for entry in [e for e, a in self._avoided.items() if a.until_s + AVOID_MAX_S < now_s]:
-            del self._avoided[entry]
-        return [entry for entry, a in self._avoided.items() if a.until_s > now_s]
 
     # ---- reasons and skew ------------------------------------------------------------------------------------
 

@@ -1,0 +1,125 @@
+"""What is remembered between cycles: which classes wait for what, so that a cycle looks only where something changed.
+
+* A class that found no place is skipped until a pool has grown since, or its queue's quota was freed or changed.
+* A pool that refused a class is left out for it for AVOID_FIRST_S, doubled with each refusal in a row up to
+  AVOID_MAX_S: a shape can be wrong outside its exact class, and that must not become a loop.
+* A class whose planning raised is left out for QUARANTINE_S, so that one bad request stops nobody else.
+
+The walk over what waits happens only when one of these may have changed; an idle backlog of any size costs nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from hanse.model.ids import PoolName
+from hanse.model.reasons import Reason
+from hanse.scheduler.core.pending import PendingSet
+from hanse.scheduler.core.plan import Blocked, Plan
+from hanse.scheduler.core.world import World
+
+AVOID_FIRST_S: Final = 1.0
+AVOID_MAX_S: Final = 60.0
+QUARANTINE_S: Final = 60.0
+PASSING_LOOK_S: Final = 1.0
+"""Classes that wait for something which passes by itself (a refusal, an old summary) are looked at this often."""
+
+_PASSING: Final = frozenset({Reason.REFUSED, Reason.LAGGING, Reason.STALE, Reason.DETACHED, Reason.CORDONED})
+
+
+@dataclass(slots=True)
+class _Avoided:
+    refusals: int
+    until_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    blocked: Blocked
+    quota_stamp: int
+    passing: bool
+
+
+class Backlog:
+    """The memory of one replica's cycles."""
+
+    def __init__(self, world: World, pending: PendingSet) -> None:
+        self._world = world
+        self._pending = pending
+        self._waiting: dict[int, _Waiting] = {}
+        self._avoided: dict[tuple[int, PoolName], _Avoided] = {}
+        self._quarantined: dict[int, float] = {}
+        self._skip: dict[int, object] = {}
+        self._seen: tuple[int, int] = (-1, -1)
+        self._look_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def reason(self, class_hash: int) -> Reason | None:
+        """Why a class waits, as far as the last cycles know."""
+        found = self._waiting.get(class_hash)
+        return found.blocked.reason if found is not None else None
+
+    def skip(self, now_s: float) -> Mapping[int, object]:
+        """Classes that cannot have a place now."""
+        seen = (self._world.growth, self._world.freed)
+        if seen != self._seen or now_s >= self._look_s:
+            self._seen = seen
+            self._look_s = now_s + PASSING_LOOK_S
+            self._look(now_s)
+        return self._skip
+
+    def _look(self, now_s: float) -> None:
+        self._quarantined = {c: until for c, until in self._quarantined.items() if until > now_s}
+        avoided = {c for c, _ in self.avoided(now_s)}
+        skip: dict[int, object] = dict(self._quarantined)
+        for number, waiting in list(self._waiting.items()):
+            head = self._pending.head_or_none(number)
+            if head is None:
+                del self._waiting[number]
+                continue
+            grown = self._world.growth > waiting.blocked.stamp
+            freed = waiting.blocked.quota_bound and self._world.quota_stamp(head.queue) != waiting.quota_stamp
+            if not grown and not freed and (not waiting.passing or number in avoided):
+                skip[number] = waiting
+        self._skip = skip
+
+    def before(self) -> dict[int, Blocked]:
+        """Classes that wait for capacity alone: they ask only pools that have grown since."""
+        return {
+            number: waiting.blocked
+            for number, waiting in self._waiting.items()
+            if number not in self._skip and not waiting.blocked.quota_bound and not waiting.passing
+        }
+
+    def remember(self, plan: Plan, now_s: float) -> None:
+        """Take in what a cycle found. To be called in the same step as the cycle."""
+        for decision in plan.decisions:
+            self._waiting.pop(decision.job.class_hash, None)
+            self._skip.pop(decision.job.class_hash, None)
+        for number, blocked in plan.blocked.items():
+            passing = any(v.reason in _PASSING for v in blocked.verdicts)
+            stamp = self._world.quota_stamp(self._pending.head(number).queue)
+            self._waiting[number] = self._skip[number] = _Waiting(blocked, stamp, passing)
+        for number in plan.failed:
+            self.quarantine(number, now_s)
+
+    def quarantine(self, class_hash: int, now_s: float) -> None:
+        """Leave a class out for a while: its request cannot be read, or planning it raised."""
+        self._quarantined[class_hash] = now_s + QUARANTINE_S
+        self._skip[class_hash] = None
+
+    def refused(self, class_hash: int, pool: PoolName, now_s: float) -> None:
+        """A pool's agent refused a job of this class."""
+        known = self._avoided.get((class_hash, pool))
+        refusals = known.refusals + 1 if known is not None else 1
+        pause_s = min(AVOID_MAX_S, AVOID_FIRST_S * 2.0 ** min(refusals - 1, 30))
+        self._avoided[class_hash, pool] = _Avoided(refusals, now_s + pause_s)
+        self._look_s = 0.0
+
+    def avoided(self, now_s: float) -> list[tuple[int, PoolName]]:
+        """Pools that are left out for a class. A refusal is forgotten AVOID_MAX_S after its pause has ended."""
+        for entry in [e for e, a in self._avoided.items() if a.until_s + AVOID_MAX_S < now_s]:
+            del self._avoided[entry]
+        return [entry for entry, a in self._avoided.items() if a.until_s > now_s]
