@@ -27,11 +27,9 @@ of the cluster, so a stop forgets it. An agent that restarts comes to the same c
 While an operation is under way (`busy`) nothing that depends on its outcome is concluded: the gang may have pods.
 """
 
-import struct
 from dataclasses import dataclass, replace
-from typing import Final
 
-from hanse.agent.core.ledger import Unplaced
+from hanse.agent.core.ledger import Reserved, Unplaced
 from hanse.agent.core.records import (
     DEADLINE_EXCEEDED,
     ClusterWrite,
@@ -50,22 +48,6 @@ from hanse.model.fence import GangKey
 from hanse.model.placement import LevelUse
 from hanse.model.reasons import Reason
 from hanse.model.report import GangReport, GangStatus
-
-_PAYLOAD: Final = struct.Struct("<B?q")  # version, whether it was to start at once, when it was held
-_PAYLOAD_VERSION: Final = 1
-
-
-def payload_of(binding: Binding, *, held_ms: int) -> bytes:
-    """What the record keeps beside the placement."""
-    return _PAYLOAD.pack(_PAYLOAD_VERSION, binding.action is DesiredAction.START, held_ms)
-
-
-def times_of(payload: bytes) -> tuple[int, int]:
-    """When the gang was held and started; 0 for what the payload does not tell."""
-    if len(payload) != _PAYLOAD.size or payload[0] != _PAYLOAD_VERSION:
-        return 0, 0
-    _, at_once, held_ms = _PAYLOAD.unpack(payload)
-    return held_ms, held_ms if at_once else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +70,7 @@ class Gang:
         record: its record in the cluster, written or about to be.
         stored, started: the cluster has the record; its pods were all told to run.
         counts: of its pods.
+        reserved: what it takes beside its pods.
         placed: it has places on the ledger.
         start: the order to run it, from when it is known until it is carried out.
         shown: somebody was told that it is held or more; it cannot be refused then.
@@ -96,6 +79,7 @@ class Gang:
         blocked: the cluster did not let go of it; tried again when its pods change, or later.
         busy: operations are under way.
         ran: all of its pods ran at one time.
+        said: the status that was last reported; one never comes back for another reason.
         domains_known: a replica has acknowledged a report with its domains.
     """
 
@@ -107,6 +91,7 @@ class Gang:
     stored: bool = False
     started: bool = False
     counts: PodCounts | None = None
+    reserved: Reserved = ()
     placed: bool = False
     start: StartPods | None = None
     shown: bool = False
@@ -124,7 +109,7 @@ class Gang:
     held_ms: int = 0
     started_ms: int = 0
     running_ms: int = 0
-    reported: GangReport | None = None
+    said: GangStatus = GangStatus.UNSPECIFIED
 
     # ---- what is ------------------------------------------------------------------------------------------
 
@@ -336,11 +321,9 @@ class Gang:
             return GangStatus.HELD
         return GangStatus.RUNNING if self.ran else GangStatus.STARTED
 
-    def report(self) -> GangReport | None:
-        """What a replica is to know."""
+    def report(self) -> GangReport:
+        """What a replica is to know, unless the status is UNSPECIFIED."""
         status = self.status
-        if status is GangStatus.UNSPECIFIED:
-            return None
         key = self.key
         report = GangReport(
             key.job,

@@ -28,10 +28,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hanse.agent.core.gang import Failure, Gang, payload_of, times_of
+from hanse.agent.core.gang import Failure, Gang
 from hanse.agent.core.ledger import Ledger, Placed, Unplaced
 from hanse.agent.core.outbox import Outbox
+from hanse.agent.core.payload import Payload, decode_payload, encode_payload
 from hanse.agent.core.records import (
+    PAYLOAD_BYTES_MAX,
     AcceptRevision,
     ClusterEvent,
     ClusterState,
@@ -154,9 +156,10 @@ class Gangs:
         counted = counts or PodCounts(record.key)
         same = gang is not None and (gang.busy or _is_like(gang, record, counted))
         if gang is None:
-            held_ms, started_ms = times_of(record.payload)
-            gang = self._add(Gang(record.key, record.revision, shown=True, held_ms=held_ms))
-            gang.started_ms = started_ms if record.started else 0
+            said = decode_payload(record.payload)
+            gang = self._add(Gang(record.key, record.revision, shown=True, reserved=said.reserved))
+            gang.held_ms = said.held_ms
+            gang.started_ms = said.held_ms if record.started and said.at_once else 0
         gang.record, gang.stored, gang.started, gang.counts = record, True, record.started, counted
         gang.answered()
         return not same
@@ -299,14 +302,23 @@ class Gangs:
             gang.refusal = Unplaced(Reason.REFUSED, f"its spec cannot be read: {error}", "spec")
             return gang
         match self._ledger.place(key, request, binding.sets):
-            case Placed(sets, domains):
-                payload = payload_of(binding, held_ms=now_ms)
-                gang.record = GangRecord(key, binding.create_revision, sets, started=False, payload=payload)
-                gang.placed, gang.domains, gang.held_ms = True, domains, now_ms
-                gang.start = start_op(binding, spec) if binding.action is DesiredAction.START else None
+            case Placed() as places:
+                self._place(gang, binding, places, now_ms)
+                if binding.action is DesiredAction.START and gang.record is not None:
+                    gang.start = start_op(binding, spec)
             case Unplaced() as no:
                 gang.refusal = no
         return gang
+
+    def _place(self, gang: Gang, binding: Binding, places: Placed, now_ms: int) -> None:
+        at_once = binding.action is DesiredAction.START
+        payload = encode_payload(Payload(at_once, now_ms, places.reserved))
+        if len(payload) > PAYLOAD_BYTES_MAX and self._ledger is not None:
+            self._ledger.give(gang.key)
+            gang.refusal = Unplaced(Reason.REFUSED, "it would reserve more nodes than a record can name", "record")
+            return
+        gang.record = GangRecord(gang.key, binding.create_revision, places.sets, started=False, payload=payload)
+        gang.placed, gang.domains, gang.reserved, gang.held_ms = True, places.domains, places.reserved, now_ms
 
     # ---- conclusions --------------------------------------------------------------------------------------
 
@@ -341,20 +353,20 @@ class Gangs:
         if not holds:
             self._ledger.give(gang.key)
         elif gang.record is not None:
-            gang.domains = self._ledger.take(gang.key, gang.record.sets) or gang.domains
+            gang.domains = self._ledger.take(gang.key, gang.record.sets, gang.reserved) or gang.domains
         gang.placed, self.changed = holds, True
 
     def _report(self, gang: Gang, *, again: bool) -> None:
         if gang.binding is None:
             self.outbox.drop(gang.key)
             return
-        report = gang.report()
-        if report is None or (report == gang.reported and not again):
+        status = gang.status
+        if status is GangStatus.UNSPECIFIED or (status is gang.said and not again):
             return
-        gang.reported = report
-        gang.shown = gang.shown or report.status in _SHOWN
+        gang.said = status
+        gang.shown = gang.shown or status in _SHOWN
         self.changed = True
-        self.outbox.put(report)
+        self.outbox.put(gang.report())
 
     def _unblock(self, job: JobId) -> None:
         if job in self._blocked:

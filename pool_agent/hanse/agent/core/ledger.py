@@ -1,10 +1,17 @@
-"""What the gangs need of the node arrays: places, taken and given back by the key of their gang."""
+"""What the gangs need of the node arrays: places, taken and given back by the key of their gang.
+
+`NodeLedger` is that over an inventory. It remembers for each gang what it took, so that giving back is the exact
+inverse even if nodes have changed or gone in between.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from hanse.agent.core.facts import NodeFacts
+from hanse.agent.core.inventory import Inventory
+from hanse.agent.core.placement import place
+from hanse.agent.core.places import HostUse, Placement, SetPlacement, part_of
 from hanse.agent.core.records import SetPlace
 from hanse.model.desired import BoundSet
 from hanse.model.fence import GangKey
@@ -13,6 +20,10 @@ from hanse.model.placement import LevelUse
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
 from hanse.model.resources import Resources
+from hanse.shape.refuse import NoFit
+
+Reserved = tuple[tuple[NodeName, Resources], ...]
+"""What a gang takes beside its pods, because it has domains for itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +31,8 @@ class Placed:
     """Every pod has a node. `domains`: what the gang uses by level, for people."""
 
     sets: tuple[SetPlace, ...]
-    domains: tuple[LevelUse, ...]
+    domains: tuple[LevelUse, ...] = ()
+    reserved: Reserved = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,18 +53,73 @@ class Ledger(Protocol):
         """Take places for the gang; `request.sets[i]` is of `sets[i]`."""
         ...
 
-    def take(self, key: GangKey, sets: tuple[SetPlace, ...]) -> tuple[LevelUse, ...]:
+    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: Reserved) -> tuple[LevelUse, ...]:
         """Count what the cluster's records say that the gang has, also where it is more than there is."""
         ...
 
     def give(self, key: GangKey) -> None:
-        """The gang has no places any more; one that had none is fine."""
+        """The gang has no places any more."""
         ...
 
-    def change_node(self, node: NodeFacts, foreign: Resources) -> bool:
-        """A node is new or differs; whether that changed any capacity."""
+    def change_node(self, node: NodeFacts, foreign: Resources) -> None:
+        """A node is new or differs."""
         ...
 
-    def remove_node(self, name: NodeName) -> bool:
+    def remove_node(self, name: NodeName) -> None:
         """A node is gone; what gangs have there stays theirs."""
         ...
+
+
+class NodeLedger:
+    """A `Ledger` over the nodes of a pool."""
+
+    def __init__(self, inventory: Inventory) -> None:
+        self.inventory = inventory
+        self._held: dict[GangKey, Placement] = {}
+
+    def place(self, key: GangKey, request: GangRequest, sets: Sequence[BoundSet]) -> Placed | Unplaced:
+        """See Ledger."""
+        result = place(self.inventory, request, tuple(s.flavor for s in sets))
+        if isinstance(result, NoFit):
+            return Unplaced(result.reason, result.detail, result.constraint, result.wanted, result.found)
+        self.inventory.take(result)
+        self._held[key] = result
+        placed = tuple(_set_place(s, sets[s.set_index]) for s in result.sets)
+        return Placed(placed, result.part.domains, tuple(r for s in result.sets for r in s.reserved))
+
+    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: Reserved) -> tuple[LevelUse, ...]:
+        """See Ledger."""
+        parts = [self._recorded(i, s, reserved if i == 0 else ()) for i, s in enumerate(sets)]
+        placement = Placement(tuple(parts), part_of(self.inventory, tuple(parts)))
+        self.inventory.take(placement)
+        self._held[key] = placement
+        return placement.part.domains
+
+    def _recorded(self, index: int, s: SetPlace, reserved: Reserved) -> SetPlacement:
+        hosts: list[HostUse] = []
+        for rank, name in enumerate(s.nodes):
+            if hosts and hosts[-1].node == name:
+                last = hosts.pop()
+                hosts.append(HostUse(name, last.path, last.first_rank, last.pods + 1))
+                continue
+            node = self.inventory.node(name)
+            hosts.append(HostUse(name, () if node is None else node.path, rank, 1))
+        return SetPlacement(index, s.flavor, s.resources, tuple(hosts), reserved)
+
+    def give(self, key: GangKey) -> None:
+        """See Ledger."""
+        placement = self._held.pop(key, None)
+        if placement is not None:
+            self.inventory.give(placement)
+
+    def change_node(self, node: NodeFacts, foreign: Resources) -> None:
+        """See Ledger."""
+        self.inventory.set_node(node, foreign)
+
+    def remove_node(self, name: NodeName) -> None:
+        """See Ledger."""
+        self.inventory.remove_node(name)
+
+
+def _set_place(s: SetPlacement, bound: BoundSet) -> SetPlace:
+    return SetPlace(bound.name, bound.first_rank, s.nodes, s.flavor, s.pod)
