@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from hanse.scheduler.core.facts import BindingFacts, SummaryFacts
 from hanse.shape import Fit, Shape, apply, fit
+from hanse.shape.lens import Table
 
 
 class _Place(NamedTuple):
@@ -57,6 +58,9 @@ class PoolLedger:
         if summary.empty_shape is None and self.summary is not None:
             summary = replace(summary, empty_shape=self.summary.empty_shape)
         expected = self.shape()
+        if expected is not None and _same_table(expected.table, summary.shape.table):
+            # Equal tables become one: what the table has learned about requests stays learned.
+            summary = replace(summary, shape=replace(summary.shape, table=expected.table))
         self.summary = summary
         self._shape = None
         if expected is None or not _same(expected, self.shape()):
@@ -129,7 +133,11 @@ class PoolLedger:
 
 
 def _same(expected: Shape, found: Shape | None) -> bool:
-    return found is not None and found.table == expected.table and found.key == expected.key
+    return found is not None and found.table is expected.table and found.key == expected.key
+
+
+def _same_table(one: Table, other: Table) -> bool:
+    return (one.classes, one.left_out, one.open_ended) == (other.classes, other.left_out, other.open_ended)
 
 
 def _place(key: str, binding: BindingFacts) -> _Place:
