@@ -22,12 +22,13 @@ class Cap:
         fit: the most pods the domain can hold.
         kids: capacity and copies of each child, in the order of the node's children; () for a lowest domain.
         hist: of a lowest domain, hosts that hold a pod: most pods first, then fewest free GPUs.
+        step: pods come to its parts in multiples of this: the coarsest slice that may not cross a part.
         peak: the largest fit among the domains 0, 1, … levels below; the last entry is of a single host.
         whole: every GPU of the domain is free.
         whole_hosts: hosts of the domain with GPUs, all of them free.
     """
 
-    __slots__ = ("_census", "_full", "fit", "hist", "kids", "node", "peak", "single", "whole", "whole_hosts")
+    __slots__ = ("_census", "_full", "fit", "hist", "kids", "node", "peak", "single", "step", "whole", "whole_hosts")
 
     def __init__(
         self,
@@ -36,6 +37,7 @@ class Cap:
         kids: "tuple[tuple[Cap, int], ...]",
         hist: Hist,
         *,
+        step: int,
         peak: tuple[int, ...],
         whole: bool,
         whole_hosts: int,
@@ -44,6 +46,7 @@ class Cap:
         self.fit = fit
         self.kids = kids
         self.hist = hist
+        self.step = step
         self.peak = peak
         self.whole = whole
         self.whole_hosts = whole_hosts
@@ -141,7 +144,16 @@ def lowest(
     hist.sort(key=_most_first)
     fit = _rounded(sum([most * hosts for most, hosts, _, _, _ in hist]), lens, depth, whole=whole)
     peak = hist[0][0] if hist and fit else 0
-    return Cap(node, fit, (), tuple(hist), peak=(fit, peak), whole=whole, whole_hosts=whole_hosts)
+    return Cap(
+        node,
+        fit,
+        (),
+        tuple(hist),
+        step=lens.steps[depth + 1],
+        peak=(fit, peak),
+        whole=whole,
+        whole_hosts=whole_hosts,
+    )
 
 
 def _most_first(entry: tuple[int, int, int, int, int]) -> tuple[int, int, int]:
@@ -165,6 +177,7 @@ def joined(node: Node | None, kids: tuple[tuple[Cap, int], ...], lens: Lens, dep
         fit,
         kids,
         (),
+        step=lens.steps[depth + 1],
         peak=(fit, *(below if fit else (0,) * len(below))),
         whole=whole,
         whole_hosts=sum([kid.whole_hosts * copies for kid, copies in kids]),

@@ -55,6 +55,7 @@ class Lens:
         rows: pods per host by class and free GPUs, host slices already rounded down; () for no use at all.
         full: GPUs of a wholly free host by class.
         floors: by depth, the slice size that the fit of a domain is rounded down to, 0 for none.
+        steps: by depth, the host last, what the pods of one such place come in multiples of.
         exclusive: depth at which only wholly free domains count, -1 for none.
         certain: a yes is a yes; else a selector or a resource was answered by an upper bound.
     """
@@ -62,6 +63,7 @@ class Lens:
     rows: tuple[tuple[int, ...], ...]
     full: tuple[int, ...]
     floors: tuple[int, ...]
+    steps: tuple[int, ...]
     exclusive: int
     certain: bool
 
@@ -72,17 +74,17 @@ _lenses: dict[tuple[object, ...], Lens] = {}
 def _lens(
     rows: tuple[tuple[int, ...], ...],
     full: tuple[int, ...],
-    floors: tuple[int, ...],
-    exclusive: int,
+    layers: "Layers",
     *,
     certain: bool,
 ) -> Lens:
-    key = (rows, full, floors, exclusive, certain)
+    exclusive = layers.exclusive if layers.exclusive < len(layers.floors) else -1
+    key = (rows, full, layers.floors, layers.host, exclusive, certain)
     found = _lenses.get(key)
     if found is None:
         if len(_lenses) >= _LENSES_KEPT_MAX:
             _lenses.clear()
-        found = _lenses[key] = Lens(rows, full, floors, exclusive, certain)
+        found = _lenses[key] = Lens(rows, full, layers.floors, layers.steps, exclusive, certain)
     return found
 
 
@@ -179,6 +181,14 @@ class Layers:
     floors: tuple[int, ...]
     host: int
     exclusive: int
+
+    @property
+    def steps(self) -> tuple[int, ...]:
+        """See Lens."""
+        out = [self.host]
+        for size in reversed(self.floors):
+            out.append(max(size, out[-1]))
+        return tuple(reversed(out))
 
     def on_host(self, most: int, *, whole: bool) -> int:
         """What a host counts that could hold `most` pods; `whole` if all its GPUs are free."""
@@ -289,8 +299,7 @@ class Table:
             return layers
         full = tuple(cls.gpus for cls in self.classes)
         rows = tuple(_host_row(row, layers) for row in counted.rows)
-        exclusive = layers.exclusive if layers.exclusive < rungs.depth else -1
-        return _lens(rows, full, layers.floors, exclusive, certain=counted.certain)
+        return _lens(rows, full, layers, certain=counted.certain)
 
 
 # How far a class came before it was refused: the set is told the reason of the class that came furthest.

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from hanse.shape.capacity import Cap
-from hanse.shape.tightest import fewest, tightest
+from hanse.shape.exact import Search
+from hanse.shape.tightest import fewest, least_sum, tightest
 
 Cost = tuple[int, ...]  # counts at 1, 2, … levels below and hosts, then summed fits of the same
 
@@ -97,7 +98,35 @@ def _inside_one(cost: Cost, fit: int) -> Cost:
 
 
 def _over_many(cap: Cap, n: int) -> Found:
-    return _greedy(cap, n)
+    found = _greedy(cap, n)
+    if _proven(cap, n, found.cost):
+        return found
+    for last in (False, True):
+        better = _searched(Search(cap, n, last=last), cap, 0, n)
+        if better.cost < found.cost:
+            found = better
+        if not last and found.cost[-1] <= least_sum(cap.census[-1], n):
+            break
+    return found
+
+
+def _proven(cap: Cap, n: int, cost: Cost) -> bool:
+    """Whether no placement can cost less: every component meets a bound that the ones before it allow."""
+    half = cap.height
+    if cost[:half] != bound(cap, n)[:half]:
+        return False
+    return all(
+        fits <= least_sum(level, n) or fits <= sum([size * many for size, many in tightest(level, n).items()])
+        for level, fits in zip(cap.census, cost[half:], strict=True)
+    )
+
+
+def _searched(search: Search, cap: Cap, level: int, n: int) -> Found:
+    """What the search says, as a placement."""
+    if not cap.kids:
+        return _on_hosts(cap, n)
+    split = search.split(cap, level, n)
+    return _together(cap, [(i, 1, _searched(search, cap.kids[i][0], level + 1, pods)) for i, pods in split])
 
 
 def _greedy(cap: Cap, n: int) -> Found:

@@ -26,7 +26,7 @@ def tightest(parts: Parts, n: int) -> dict[int, int]:
     count = fewest(parts, n)
     chosen = _largest(parts, count)
     total = sum([size * many for size, many in chosen.items()])
-    least = _least_sum(parts, n)
+    least = least_sum(parts, n)
     if total > least:
         total = _swap_last(parts, chosen, total, n)
     if total > least:
@@ -36,7 +36,44 @@ def tightest(parts: Parts, n: int) -> dict[int, int]:
     return chosen
 
 
-def _least_sum(parts: Parts, n: int) -> int:
+def least_sums(parts: Parts, most: int, *, exact: bool) -> tuple[list[int], list[int]]:
+    """For every n from 0 to `most`, the fewest parts that hold n and, of those, the smallest sum.
+
+    `most` must not be over the sum of all parts. Without `exact` the sums are those of the largest parts.
+    """
+    counts, sums = [0], [0]
+    reach = _reach(parts) if exact else []
+    total = 0
+    for size, many in parts:
+        for _ in range(many):
+            total += size
+            count = counts[-1] + 1
+            while len(counts) <= min(total, most):
+                n = len(counts)
+                counts.append(count)
+                sums.append(n + _first_bit(reach[count] >> n) if exact else total)
+            if len(counts) > most:
+                return counts, sums
+    return counts, sums
+
+
+def _reach(parts: Parts) -> list[int]:
+    """For every number of parts, the sums that so many can reach, as bits of an integer."""
+    reach = [1]
+    for size, many in parts:
+        following = reach + [0] * many
+        for used, sums in enumerate(reach):
+            for more in range(1, many + 1):
+                following[used + more] |= sums << (size * more)
+        reach = following
+    return reach
+
+
+def _first_bit(bits: int) -> int:
+    return (bits & -bits).bit_length() - 1
+
+
+def least_sum(parts: Parts, n: int) -> int:
     """No choice sums to n..this-1: sums are multiples of the sizes' common divisor."""
     divisor = gcd(*[size for size, _ in parts])
     return -(-n // divisor) * divisor
@@ -95,8 +132,7 @@ def _by_sums(parts: Parts, count: int, n: int) -> dict[int, int]:
                     following[used + more] |= reach[used] << (size * more)
         reach = following
         trail.append(reach)
-    over = reach[count] >> n
-    return _walk_back(parts, trail, count, n + (over & -over).bit_length() - 1)
+    return _walk_back(parts, trail, count, n + _first_bit(reach[count] >> n))
 
 
 def _walk_back(parts: Parts, trail: list[list[int]], count: int, total: int) -> dict[int, int]:

@@ -41,7 +41,7 @@ def count(inventory: Inventory, s: SetAsk) -> Counted:
         if depth is None or isinstance(layers, Refused) or not root.kids:
             continue
         exclusive = layers.exclusive if layers.exclusive < rungs.depth else -1
-        lens = Lens((), (), layers.floors, exclusive, certain=True)
+        lens = Lens((), (), layers.floors, layers.steps, exclusive, certain=True)
         counter = _Counter(inventory, most, layers, lens, groups)
         views.append(View(g, rungs, lens, counter.cap(root, -1), depth))
     return Counted(views if known_preferred else [], groups)
