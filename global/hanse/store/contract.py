@@ -239,8 +239,9 @@ class StoreLimit(StoreError, ValueError):
 class Watch(Protocol):
     """An open watch: iterate it (one reader), close it or leave its ``async with``.
 
-    Iteration waits for news, raises ``Compacted`` if history is gone from under it and
-    ``StoreUnavailable`` when the store is closed, and stops once the watch itself is closed.
+    Iteration waits for news and stops once the watch is closed. It raises ``Compacted`` if history is gone
+    from under it (list again), and ``StoreUnavailable`` if the store is closed or cannot be read now; the
+    watch stays where it was, so in the latter case the reader may go on.
     """
 
     def __aiter__(self) -> AsyncIterator[WatchBatch]: ...

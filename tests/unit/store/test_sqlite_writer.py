@@ -85,11 +85,12 @@ async def test_a_failed_sync_that_took_effect_reaches_the_watches(faulty: Sqlite
     first = await faulty.transact(put("before"))
     assert isinstance(first, Committed)
     async with faulty.watch("a", "z", from_revision=first.revision) as watch:
+        live = await anext(aiter(watch))
+        seen = [(event.kv.key, event.kv.mod_revision) for event in live.events]
         FaultyConnection.fault, FaultyConnection.takes_effect = sync_failed, True
         assert isinstance(await faulty.transact(put("kept")), Unknown)
         last = await faulty.transact(put("more"))
         assert isinstance(last, Committed)
-        seen: list[tuple[str, int]] = []
         async with asyncio.timeout(30):
             while len(seen) < 3:
                 batch = await anext(aiter(watch))
