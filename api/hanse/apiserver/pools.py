@@ -193,4 +193,4 @@ def _same(old: pool_pb2.Pool | None, new: pool_pb2.Pool) -> bool:
     aged = pool_pb2.Pool()
     aged.CopyFrom(old)
     aged.summary_age_ms = new.summary_age_ms
-    return aged == new
+    return bool(aged == new)

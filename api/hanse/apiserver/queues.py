@@ -112,7 +112,7 @@ class QueueService:
             check_revision(request.queue.revision, stored.revision, "queue")
             await self._check(queue)
             held = queue.held if request.queue.HasField("held") else stored.value.held
-            return _rewrite(queue.name, stored, changed_queue_value(stored.value, queue, held=held))
+            return _rewritten(queue.name, stored, changed_queue_value(stored.value, queue, held=held))
 
         return await self._writer.write(ctx, "UpdateQueue", request, plan, queue_pb2.Queue)
 
@@ -121,7 +121,7 @@ class QueueService:
 
         async def plan(_: Request) -> PlannedWrite[queue_pb2.Queue]:
             stored = await self._queue(request.name)
-            return _rewrite(request.name, stored, msgspec.structs.replace(stored.value, held=True))
+            return _rewritten(request.name, stored, msgspec.structs.replace(stored.value, held=True))
 
         return await self._writer.write(ctx, "HoldQueue", request, plan, queue_pb2.Queue)
 
@@ -132,7 +132,7 @@ class QueueService:
 
         async def plan(_: Request) -> PlannedWrite[queue_pb2.Queue]:
             stored = await self._queue(request.name)
-            return _rewrite(request.name, stored, msgspec.structs.replace(stored.value, held=False))
+            return _rewritten(request.name, stored, msgspec.structs.replace(stored.value, held=False))
 
         return await self._writer.write(ctx, "ReleaseQueue", request, plan, queue_pb2.Queue)
 
@@ -235,7 +235,7 @@ def changed_queue_value(old: QueueValue, queue: Queue, *, held: bool) -> QueueVa
     return QueueValue.of(changed, created_ms=old.created_ms)
 
 
-def _rewrite(name: str, stored: Stored[QueueValue], value: QueueValue) -> PlannedWrite[queue_pb2.Queue]:
+def _rewritten(name: str, stored: Stored[QueueValue], value: QueueValue) -> PlannedWrite[queue_pb2.Queue]:
     key = keys.queue(QueueName(name))
     answer = stored_to_wire(name, Stored(value, 0))
     return PlannedWrite((ModRevisionIs(key, stored.revision),), (Put(key, encode(value)),), answer)

@@ -1,12 +1,15 @@
 """What one object of an operator's names must exist, and what is named must not go away. Pure."""
 
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from hanse.apiserver.suggest import did_you_mean, listed
 from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound
 from hanse.model.ids import FlavorName
 from hanse.model.names import quoted
 from hanse.model.queue import Cohort, FlavorQuota
+
+COHORT_DEPTH_MAX: Final = 16
 
 
 def check_flavors(quotas: Iterable[FlavorQuota], known: Iterable[FlavorName], *, path: str) -> None:
@@ -31,7 +34,7 @@ def check_cohort(name: str, known: Iterable[str], *, path: str) -> None:
 
 
 def check_acyclic(cohorts: Mapping[str, Cohort], changed: Iterable[str], *, path: str = "cohort.parent") -> None:
-    """Raises InvalidArgument: reason COHORT_CYCLE; a changed cohort would be its own ancestor."""
+    """Raises InvalidArgument: reason COHORT_CYCLE or COHORT_DEPTH; a changed cohort would be its own ancestor, or too deep."""
     for name in changed:
         seen = [name]
         above = cohorts[name].parent
@@ -40,6 +43,12 @@ def check_acyclic(cohorts: Mapping[str, Cohort], changed: Iterable[str], *, path
                 raise InvalidArgument(
                     f"cohort {quoted(name)} would be below itself: {' → '.join([*seen, above])}; change a parent",
                     reason="COHORT_CYCLE",
+                    path=path,
+                )
+            if len(seen) == COHORT_DEPTH_MAX:
+                raise InvalidArgument(
+                    f"cohort {quoted(name)} would be more than {COHORT_DEPTH_MAX} levels deep; flatten the tree",
+                    reason="COHORT_DEPTH",
                     path=path,
                 )
             seen.append(above)
