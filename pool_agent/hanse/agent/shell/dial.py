@@ -1,0 +1,93 @@
+"""hanse.link.v1 over gRPC, the agent's side: dials the replicas of a federation in turn."""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Final
+
+import grpc
+
+from hanse.kit.stream import Stream, StreamClosed
+from hanse.link.v1 import link_pb2 as pb
+from hanse.link.v1 import link_pb2_grpc
+
+DIAL_DEADLINE_S: Final = 5.0
+MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+)
+
+LinkStream = Stream[pb.AttachRequest, pb.AttachResponse]
+
+
+class _ClientEnd:
+    """The agent's end of a stream over a channel of its own."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        call: "grpc.aio.StreamStreamCall[pb.AttachRequest, pb.AttachResponse]",
+    ) -> None:
+        self._channel = channel
+        self._call = call
+        self._closing: asyncio.Task[None] | None = None
+
+    async def send(self, message: pb.AttachRequest) -> None:
+        try:
+            await self._call.write(message)
+        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+            raise StreamClosed(_cause(error)) from None
+
+    async def receive(self) -> pb.AttachResponse:
+        try:
+            message = await self._call.read()
+        except (grpc.RpcError, asyncio.InvalidStateError) as error:
+            raise StreamClosed(_cause(error)) from None
+        if not isinstance(message, pb.AttachResponse):
+            raise StreamClosed("the replica has ended the stream")
+        return message
+
+    def close(self) -> None:
+        if self._closing is None:
+            self._call.cancel()
+            self._closing = asyncio.get_running_loop().create_task(self._channel.close(None), name="link-close")
+
+
+def _cause(error: Exception) -> str:
+    details = error.details() if isinstance(error, grpc.aio.AioRpcError) else None
+    return f"the replica has gone: {details or error}"
+
+
+class Dialer:
+    """Dials one replica after the other, beginning with `first`.
+
+    Args:
+        addresses: HOST:PORT of every replica.
+    """
+
+    def __init__(self, addresses: Sequence[str], *, first: int = 0, deadline_s: float = DIAL_DEADLINE_S) -> None:
+        if not addresses:
+            raise ValueError("an agent needs the address of at least one replica")
+        self._deadline_s = deadline_s
+        self._next = itertools.cycle([*addresses[first % len(addresses) :], *addresses[: first % len(addresses)]])
+
+    async def __call__(self) -> LinkStream:
+        """A stream to the next replica in turn.
+
+        Raises:
+            StreamClosed: it cannot be reached.
+        """
+        address = next(self._next)
+        channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                await channel.channel_ready()
+        except TimeoutError:
+            await channel.close(None)
+            raise StreamClosed(f"no replica answers at {address}") from None
+        return _ClientEnd(channel, link_pb2_grpc.LinkServiceStub(channel).Attach())
