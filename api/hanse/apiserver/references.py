@@ -34,7 +34,7 @@ def check_cohort(name: str, known: Iterable[str], *, path: str) -> None:
 
 
 def check_acyclic(cohorts: Mapping[str, Cohort], changed: Iterable[str], *, path: str = "cohort.parent") -> None:
-    """Raises InvalidArgument: reason COHORT_CYCLE or COHORT_DEPTH; a changed cohort would be its own ancestor, or too deep."""
+    """Raises InvalidArgument: reason COHORT_CYCLE (a changed cohort would be its own ancestor) or COHORT_DEPTH."""
     for name in changed:
         seen = [name]
         above = cohorts[name].parent

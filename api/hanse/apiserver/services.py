@@ -1,0 +1,93 @@
+"""All services of one API server, built over a store and whatever else the replica has."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from hanse.apiserver.applying import Applier
+from hanse.apiserver.commits import GroupCommitter
+from hanse.apiserver.config import ConfigService
+from hanse.apiserver.jobs import JobService
+from hanse.apiserver.pools import PoolService
+from hanse.apiserver.ports import AgentDetails, Explainer, FleetView, PoolView
+from hanse.apiserver.queues import QueueService
+from hanse.apiserver.requests import Requests
+from hanse.apiserver.server_info import Identity, ServerService
+from hanse.apiserver.settings import ApiSettings
+from hanse.apiserver.submissions import WRITE_ID_BITS, Submitter
+from hanse.apiserver.writes import Writer
+from hanse.kit.clock import Clock
+from hanse.model.ids import FlavorName, QueueUid
+from hanse.model.resources import Resources
+from hanse.store.contract import Store
+
+DEFAULT_SETTINGS: Final = ApiSettings()
+
+
+class NoFleet:
+    """The view of a server without a scheduler beside it: no pool is known, so no job is refused for its shape."""
+
+    def pools(self) -> tuple[PoolView, ...]:
+        return ()
+
+    def version(self) -> int:
+        return 0
+
+    async def changed(self, since: int) -> int:
+        return await asyncio.Future[int]()
+
+    def used(self, queue: QueueUid) -> Mapping[FlavorName, Resources] | None:
+        return None
+
+
+class ApiServices:
+    """The services of `hanse.api.v1`; usable while `running()` is entered.
+
+    Args:
+        fleet, explainer, details: see `ports`; None for a server that runs alone.
+        rng: source of request ids, write ids and trace ids.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        identity: Identity,
+        clock: Clock,
+        rng: random.Random,
+        fleet: FleetView | None = None,
+        explainer: Explainer | None = None,
+        details: AgentDetails | None = None,
+        settings: ApiSettings = DEFAULT_SETTINGS,
+    ) -> None:
+        view: FleetView = fleet or NoFleet()
+        self.settings = settings
+        self._committer = GroupCommitter(store)
+        requests = Requests(store, clock, rng)
+        writer = Writer(store, requests)
+        submitter = Submitter(store, self._committer, requests, view, settings=settings, clock=clock, rng=rng)
+        self.jobs = JobService(
+            store,
+            submitter,
+            requests,
+            explainer=explainer,
+            details=details,
+            clock=clock,
+            write_id=lambda: rng.getrandbits(WRITE_ID_BITS) | 1,
+        )
+        self.pools = PoolService(store, writer, view)
+        self.queues = QueueService(store, writer, view, clock)
+        self.config = ConfigService(store, writer, Applier(store, writer, clock))
+        self.server = ServerService(store, identity, clock)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Keep what the services need going while the block runs."""
+        committing = asyncio.create_task(self._committer.run(), name="api-commit")
+        try:
+            yield
+        finally:
+            committing.cancel()
+            await asyncio.gather(committing, return_exceptions=True)
