@@ -2,7 +2,7 @@
 
 A manifest passes four rooms, each of which knows nothing of the next:
 
-    tree        bounded YAML and JSON, every node with its line                          (hostile text stops here)
+    reader      bounded YAML and JSON to trees, every node with its line                 (hostile text stops here)
     documents   the objects of a file, each with its kind and its own text
     kinds       one reader per kind: which fields shape the job, which are kept, which are named as unmapped
     drafts      several objects and claims become one job, contradictions stop here; `model.validate` decides last
@@ -18,8 +18,8 @@ so that what is found out later (no such queue, no such level) is told in the us
 from hanse.manifests.conversion import convert
 from hanse.manifests.converted import Converted, ImportedJob, Origin, Unmapped
 from hanse.manifests.json_form import ConvertedJson, to_json
+from hanse.manifests.reader import MANIFEST_BYTES_MAX
 from hanse.manifests.resource_files import QueueSpec, ResourceSpec, read_resources
-from hanse.manifests.tree import MANIFEST_BYTES_MAX
 
 __all__ = [
     "MANIFEST_BYTES_MAX",

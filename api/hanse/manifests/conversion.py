@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 
 from hanse.manifests.converted import Converted, ImportedJob
 from hanse.manifests.documents import Document, naming, read_documents, telling_which
-from hanse.manifests.drafts import Draft, finish
+from hanse.manifests.drafts import Draft
+from hanse.manifests.finishing import finish
 from hanse.manifests.groups import Group, join
 from hanse.manifests.kinds import kind_of
 from hanse.manifests.notes import Notes

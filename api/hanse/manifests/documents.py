@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from hanse.manifests.fields import Field
-from hanse.manifests.tree import Node, Row, Scalar, Table, Tree, parse
+from hanse.manifests.reader import parse
+from hanse.manifests.tree import Node, Row, Scalar, Table, Tree
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 

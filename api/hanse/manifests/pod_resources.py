@@ -30,7 +30,7 @@ def pod_resources(spec: Field, notes: Notes) -> Resources:
     if level:
         whole = _pod_level(level, whole, notes)
     overhead = spec.get("overhead")
-    return whole.plus(_amounts(overhead)) if overhead else whole
+    return whole.plus(amounts_of(overhead)) if overhead else whole
 
 
 def _containers(spec: Field, notes: Notes) -> Resources:
@@ -66,8 +66,8 @@ def _requests(container: Field, notes: Notes) -> Resources:
     if claims:
         notes.unmapped(claims, _CLAIMS_WHY)
     requests, limits = resources.get("requests"), resources.get("limits")
-    limited = _amounts(limits) if limits else EMPTY
-    requested = _amounts(requests) if requests else EMPTY
+    limited = amounts_of(limits) if limits else EMPTY
+    requested = amounts_of(requests) if requests else EMPTY
     if requests and limits:
         _check_limits(requests, requested, limits, limited)
     named = {name for name, _ in requests.entries()} if requests else set()
@@ -87,8 +87,8 @@ def _pod_level(resources: Field, containers: Resources, notes: Notes) -> Resourc
                     "RESOURCE_INVALID",
                     f"{quoted(name)} cannot be given for the pod as a whole; give it to a container",
                 )
-    limited = _amounts(limits) if limits else EMPTY
-    requested = _amounts(requests) if requests else EMPTY
+    limited = amounts_of(limits) if limits else EMPTY
+    requested = amounts_of(requests) if requests else EMPTY
     if requests and limits:
         _check_limits(requests, requested, limits, limited)
     named = {name for name, _ in requests.entries()} if requests else set()
@@ -102,7 +102,12 @@ def _is_pod_level(name: str) -> bool:
     return name in (CPU, MEMORY) or name.startswith(_HUGEPAGES_PREFIX)
 
 
-def _amounts(resources: Field) -> Resources:
+def amounts_of(resources: Field) -> Resources:
+    """A mapping of resource names to quantities, in canonical units.
+
+    Raises:
+        InvalidArgument: reason QUANTITY (also for a part of a device) or RESOURCE_INVALID.
+    """
     return Resources({name: _amount(name, field) for name, field in resources.entries()})
 
 

@@ -11,7 +11,8 @@ from typing import Final
 
 from hanse.manifests.documents import Document, naming, read_documents, telling_which
 from hanse.manifests.fields import Field, suggestion
-from hanse.manifests.kinds.native import GROUP, VERSIONS, requirements, resource_amounts
+from hanse.manifests.native_values import GROUP, VERSIONS, requirements
+from hanse.manifests.pod_resources import amounts_of
 from hanse.model.ids import FlavorName, QueueName, QueueUid
 from hanse.model.names import is_label_value, is_qualified, quoted
 from hanse.model.queue import PRIORITY_ABS_MAX, Cohort, Flavor, FlavorQuota, PriorityClass, Queue
@@ -120,7 +121,7 @@ def _quota(field: Field) -> FlavorQuota:
     field.only(("flavor", "nominal"), reserved=_QUEUE_LATER)
     flavor = _reference(field.need("flavor", "no flavor; say what the quota is of"))
     nominal = field.need("nominal", "no nominal; say how much of each resource")
-    return FlavorQuota(FlavorName(flavor), resource_amounts(nominal))
+    return FlavorQuota(FlavorName(flavor), amounts_of(nominal))
 
 
 def _labels(field: Field) -> dict[str, str]:

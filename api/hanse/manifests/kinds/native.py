@@ -4,20 +4,27 @@ Nothing here is ever unmapped: the format is ours, so a field that does nothing 
 that does not exist is refused with the nearest one that does. `docs/reference/native-spec.md` lists the fields.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hanse.manifests.converted import ImportedJob, Origin
 from hanse.manifests.documents import Document
-from hanse.manifests.drafts import check_spec
 from hanse.manifests.fields import Field
-from hanse.manifests.node_choice import EFFECTS, expression, label_requirements
+from hanse.manifests.finishing import check_spec
+from hanse.manifests.native_values import (
+    GROUP,
+    VERSIONS,
+    duration_s,
+    env_of,
+    selector_of,
+    tolerations_of,
+    words_of,
+)
+from hanse.manifests.pod_resources import amounts_of
 from hanse.manifests.registry import Kind, Submission
-from hanse.manifests.tree import Row, Scalar, Table
+from hanse.manifests.tree import Row, Table
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
-    EnvVar,
     JobSpec,
     OnInfrastructure,
     OnPoolLost,
@@ -29,12 +36,8 @@ from hanse.model.job import (
     Volume,
     VolumeKind,
 )
-from hanse.model.names import is_qualified, quoted
 from hanse.model.resources import Resources
-from hanse.model.selectors import Effect, Requirement, Selector, Toleration
 
-GROUP: Final = "hanse"
-VERSIONS: Final = ("v1",)
 _HEAD: Final = ("apiVersion", "kind")
 _JOB: Final = (
     *_HEAD,
@@ -86,10 +89,8 @@ _ON_INFRASTRUCTURE: Final = {"requeue": OnInfrastructure.REQUEUE, "fail": OnInfr
 _ON_POOL_LOST: Final = {"keep": OnPoolLost.KEEP, "move": OnPoolLost.MOVE}
 _VOLUME_KINDS: Final = {kind.name.lower(): kind for kind in VolumeKind if kind is not VolumeKind.UNSPECIFIED}
 
-_DURATION: Final = re.compile(r"(?:(\d{1,6})d)?(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,10})s)?")
 _DURATIONS: Final = ("duration", "start_skew_max")
 _PATH_LEVELS: Final = 4  # as deep as `pod_sets[0].slices[0].size`
-_UNIT_S: Final = (86_400, 3_600, 60, 1)
 
 
 def _read(document: Document, submission: Submission) -> Sequence[ImportedJob]:
@@ -126,21 +127,6 @@ def _spec(field: Field, default_queue: str) -> JobSpec:
     )
 
 
-def duration_s(field: Field) -> int:
-    """Seconds: a whole number of them, or a text such as `90s`, `12h` or `1d6h30m`.
-
-    Raises:
-        InvalidArgument: reason DURATION.
-    """
-    if not isinstance(field.node, Scalar) or not isinstance(field.node.value, str):
-        return field.integer()
-    text = field.text().strip()
-    match = _DURATION.fullmatch(text)
-    if not text or match is None:
-        field.refuse("DURATION", f"{quoted(text)} is not a duration; write seconds, or 90s, 12h, 1d6h30m")
-    return sum(int(part or 0) * unit for part, unit in zip(match.groups(), _UNIT_S, strict=True))
-
-
 def _restart(field: Field | None) -> RestartPolicy:
     if field is None:
         return RestartPolicy()
@@ -165,10 +151,10 @@ def _pod_set(field: Field, *, alone: bool) -> PodSet:
         name=name.word() if name else _DEFAULT_SET_NAME,
         count=pods,
         min_count=least.integer() if least else pods,
-        resources=resource_amounts(resources) if resources else Resources(),
+        resources=amounts_of(resources) if resources else Resources(),
         flavors=tuple(FlavorName(item.word()) for item in flavors.items()) if flavors else (),
-        selector=_selector(field.get("selector")),
-        tolerations=_tolerations(field.get("tolerations")),
+        selector=selector_of(field.get("selector")),
+        tolerations=tolerations_of(field.get("tolerations")),
         topology=_topology(field),
         template=_template(field),
     )
@@ -178,55 +164,6 @@ def _count(field: Field) -> int:
     if field.integer() < 1:
         field.refuse("COUNT_OUT_OF_RANGE", f"{field.integer()} pods; a gang needs at least 1")
     return field.integer()
-
-
-def resource_amounts(field: Field) -> Resources:
-    """A mapping of resource names to Kubernetes quantities, in canonical units.
-
-    Raises:
-        InvalidArgument: reason QUANTITY or RESOURCE_INVALID.
-    """
-    amounts = {}
-    for name, value in field.entries():
-        if not is_qualified(name):
-            value.refuse("RESOURCE_INVALID", f"{quoted(name)} is not a resource name such as nvidia.com/gpu")
-        amounts[name] = value.amount(name)
-    return Resources(amounts)
-
-
-def _selector(field: Field | None) -> Selector:
-    """A mapping, a list of conditions, or a list of such (any of which is enough)."""
-    if field is None:
-        return Selector()
-    if not isinstance(field.node, Row) or not field.node.items:
-        return Selector().and_(requirements(field))
-    alternatives = list(field.items())
-    if all(isinstance(item.node, Row) for item in alternatives):
-        return Selector(tuple(requirements(item) for item in alternatives))
-    return Selector().and_(requirements(field))
-
-
-def requirements(field: Field) -> tuple[Requirement, ...]:
-    """Conditions on node labels, all of which must hold: `{key: value}` or `[{key, operator, values}]`."""
-    if isinstance(field.node, Table):
-        return label_requirements(field)
-    return tuple(expression(item) for item in field.items())
-
-
-def _tolerations(field: Field | None) -> tuple[Toleration, ...]:
-    return tuple(_toleration(item) for item in field.items()) if field else ()
-
-
-def _toleration(field: Field) -> Toleration:
-    field.only(("key", "operator", "value", "effect"))
-    key, operator = field.get("key"), field.get("operator")
-    value, effect = field.get("value"), field.get("effect")
-    return Toleration(
-        key=key.text() if key else "",
-        exists=operator is not None and operator.one_of("Equal", "Exists") == "Exists",
-        value=value.text() if value else "",
-        effect=EFFECTS[effect.one_of(*EFFECTS)] if effect else Effect.UNSPECIFIED,
-    )
 
 
 def _topology(field: Field) -> Topology:
@@ -252,39 +189,11 @@ def _template(field: Field) -> PodTemplate:
     image, env, volumes = field.get("image"), field.get("env"), field.get("volumes")
     return PodTemplate(
         image=image.text() if image else "",
-        command=_words(field.get("command")),
-        args=_words(field.get("args")),
-        env=_env(env) if env else (),
+        command=words_of(field.get("command")),
+        args=words_of(field.get("args")),
+        env=env_of(env) if env else (),
         volumes=tuple(_volume(item) for item in volumes.items()) if volumes else (),
     )
-
-
-def _words(field: Field | None) -> tuple[str, ...]:
-    if field is None:
-        return ()
-    if not isinstance(field.node, Row):
-        field.refuse("TYPE", 'a list of words is wanted, such as ["python", "train.py"]')
-    return tuple(_loose_text(item) for item in field.items())
-
-
-def _env(field: Field) -> tuple[EnvVar, ...]:
-    if isinstance(field.node, Table):
-        return tuple(EnvVar(name, _loose_text(value)) for name, value in field.entries())
-    found = []
-    for item in field.items():
-        item.only(("name", "value"), reserved=("valueFrom",))
-        value = item.get("value")
-        found.append(EnvVar(item.need("name").word(), _loose_text(value) if value else ""))
-    return tuple(found)
-
-
-def _loose_text(field: Field) -> str:
-    """A text, or a number as it was written: `WORKERS: 8` has only one meaning."""
-    if isinstance(field.node, Scalar) and isinstance(field.node.value, int | float):
-        if isinstance(field.node.value, bool):
-            return field.text()
-        return field.node.text
-    return field.text()
 
 
 def _volume(field: Field) -> Volume:

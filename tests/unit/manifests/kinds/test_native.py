@@ -144,6 +144,12 @@ def test_a_duration_is(written: str, seconds: int) -> None:
     assert job_of(native(head=f"duration: {written}")).spec.duration_s == seconds
 
 
+def test_variables_are_a_mapping_or_a_list() -> None:
+    wanted = (EnvVar("A", "x"), EnvVar("B", "1.50"), EnvVar("C", ""))
+    assert only_set("env: {A: x, B: 1.50, C: }").template.env == wanted
+    assert only_set("env: [{name: A, value: x}, {name: B, value: 1.50}, {name: C}]").template.env == wanted
+
+
 def test_the_only_pod_set_needs_no_name() -> None:
     text = "apiVersion: hanse/v1\nkind: Job\nname: t\npod_sets: [{count: 2}]\n"
     assert job_of(text).spec.pod_sets[0].name == "main"
@@ -189,6 +195,7 @@ def test_several_native_jobs_in_one_file() -> None:
         ("", "count: 100001", "COUNT_OUT_OF_RANGE", "pod_sets[0].count"),
         ("", "count: 4\nmin_count: 5", "MIN_COUNT_OUT_OF_RANGE", "pod_sets[0].min_count"),
         ("", "count: 4\nresources: {nvidia.com/gpu: -1}", "QUANTITY", 'pod_sets[0].resources["nvidia.com/gpu"]'),
+        ("", "count: 4\nresources: {nvidia.com/gpu: 0.5}", "QUANTITY", 'pod_sets[0].resources["nvidia.com/gpu"]'),
         ("", "count: 4\nresources: {gpus: 8x}", "QUANTITY", "pod_sets[0].resources.gpus"),
         ("", "count: 4\nslices: [{size: 3, level: rack}]", "SLICE_SIZE", "pod_sets[0].slices[0].size"),
         (

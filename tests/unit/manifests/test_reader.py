@@ -4,18 +4,14 @@ import time
 
 import pytest
 
-from hanse.manifests.tree import (
+from hanse.manifests.composer import (
     MANIFEST_ALIAS_NODES_MAX,
-    MANIFEST_BYTES_MAX,
     MANIFEST_DEPTH_LEVELS_MAX,
     MANIFEST_DOCUMENTS_MAX,
     MANIFEST_NODES_MAX,
-    Node,
-    Row,
-    Scalar,
-    Table,
-    parse,
 )
+from hanse.manifests.reader import MANIFEST_BYTES_MAX, parse
+from hanse.manifests.tree import Node, Row, Scalar, Table
 from hanse.model.errors import InvalidArgument
 
 
@@ -130,6 +126,14 @@ def test_characters_beyond_the_basic_plane_do_not_shift_the_text() -> None:
 )
 def test_text_that_is_not_plain_yaml_is_refused_with_its_line(text: str | bytes, line: int) -> None:
     assert refused(text) == ("YAML", line)
+
+
+@pytest.mark.parametrize("unseen", ["\x85", "\u2028", "\u2029"])
+def test_lines_are_those_that_an_editor_shows(unseen: str) -> None:
+    assert refused(f"a: 1{unseen}# no new line for people\nb: !x 2\n") == ("YAML", 2)
+    (tree,) = parse(f"a: 1{unseen}b: 2\nc: 3\n")
+    assert isinstance(tree.root, Table)
+    assert {key: entry.line for key, entry in tree.root.entries.items()} == {"a": 1, "b": 1, "c": 2}
 
 
 def test_anchors_end_with_their_document() -> None:
