@@ -14,6 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 from google.protobuf.message import Message
 
 from hanse.kit.stream import STREAM_MESSAGES_MAX, StreamClosed
+from hanse.link.v1 import link_pb2
 from tests.sim.loop import Actor
 from tests.sim.weather import Weather
 
@@ -162,21 +163,24 @@ class Connection(Generic[Out, In]):
         self._weather.loop.world_later(delay_s, close)
 
 
+LinkConnection = Connection[link_pb2.AttachRequest, link_pb2.AttachResponse]
+
+
 class Network:
-    """The connections of a run; `heard` is told of every message that a client sends."""
+    """The links of a run; `heard` is told of every message that an agent sends."""
 
     def __init__(self, weather: Weather, heard: Heard) -> None:
         self._weather = weather
         self._heard = heard
-        self._connections: list[Connection[Message, Message]] = []
+        self._connections: list[LinkConnection] = []
 
-    def connect(self, client: Actor, server: Actor) -> Connection[Message, Message]:
+    def connect(self, client: Actor, server: Actor) -> LinkConnection:
         self._connections = [c for c in self._connections if not c.over]
-        connection: Connection[Message, Message] = Connection(self._weather, client, server, self._heard)
+        connection = LinkConnection(self._weather, client, server, self._heard)
         self._connections.append(connection)
         return connection
 
-    def open(self) -> list[Connection[Message, Message]]:
+    def open(self) -> list[LinkConnection]:
         """Those that nobody has ended, oldest first."""
         return [c for c in self._connections if not c.over]
 

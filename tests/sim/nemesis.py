@@ -93,7 +93,7 @@ class Nemesis:
         self._world.loop.world_task(self._world.store.compact(revision), name="compact")
 
     def _lose_lease(self) -> None:
-        leases = self._world.store.leases
+        leases = self._world.store.sessions
         if leases:
             lease = self._rng.choice(leases)
             self._world.note(f"lease {lease} is lost")

@@ -3,33 +3,93 @@
 Everything else in the simulator speaks of processes that have a `run`, a `serve_link` and a `call`.
 """
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Any, Final
 
 from google.protobuf.message import Message
+from hanse.agent.shell.runtime import Agent
 
+from hanse.agent.cluster.port import ClusterPort
+from hanse.agent.shell.config import AgentConfig
+from hanse.apiserver.context import CallContext
+from hanse.apiserver.failures import told
+from hanse.apiserver.server_info import Identity
+from hanse.apiserver.services import ApiServices
 from hanse.bus.contract import Bus
 from hanse.kit.clock import Clock
-from hanse.model.ids import ReplicaId
+from hanse.kit.stream import Stream
+from hanse.link.v1 import link_pb2
+from hanse.model.ids import PoolName, ReplicaId
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
 from hanse.scheduler.shell.session import AgentStream
 from hanse.store.contract import Store
+from tests.sim.fleet import LEVELS
+
+FEDERATION: Final = "sim"
+SUMMARY_INTERVAL_S: Final = 0.5
+
+Dial = Callable[[], Awaitable[Stream[link_pb2.AttachRequest, link_pb2.AttachResponse]]]
 
 
 class ReplicaParts:
     """A replica and the API beside it, as one process has them."""
 
     def __init__(self, name: str, store: Store, bus: Bus | None, clock: Clock, rng: Random) -> None:
-        config = ReplicaConfig(ReplicaId(name), federation="sim")
-        self._replica = Replica(config, store, bus, clock, rng)
+        self._replica = Replica(ReplicaConfig(ReplicaId(name), federation=FEDERATION), store, bus, clock, rng)
+        self._services = ApiServices(
+            store,
+            identity=Identity("sim", "memory", name),
+            clock=clock,
+            rng=rng,
+            fleet=self._replica.fleet,
+            explainer=self._replica.fleet,
+            details=self._replica.details,
+        )
+        self._up = asyncio.Event()
 
     async def run(self) -> None:
         """Until cancelled."""
-        await self._replica.run()
+        async with self._services.running():
+            self._up.set()
+            await self._replica.run()
 
     async def serve_link(self, stream: AgentStream) -> None:
         """One agent's stream."""
         await self._replica.serve_link(stream)
 
     async def call(self, method: str, request: Message) -> Message:
-        """One call of the API."""
-        raise NotImplementedError(method)
+        """One call of the API; raises HanseError."""
+        await self._up.wait()
+        services = self._services
+        handlers: dict[str, Any] = {  # Any: each takes another kind of request
+            "SubmitJobs": services.jobs.submit_jobs,
+            "CancelJob": services.jobs.cancel_job,
+            "GetJob": services.jobs.get_job,
+            "ListJobs": services.jobs.list_jobs,
+            "ExplainJob": services.jobs.explain_job,
+            "CordonPool": services.pools.cordon_pool,
+            "UncordonPool": services.pools.uncordon_pool,
+            "ListPools": services.pools.list_pools,
+            "GetQueue": services.queues.get_queue,
+            "UpdateQueue": services.queues.update_queue,
+            "HoldQueue": services.queues.hold_queue,
+            "ReleaseQueue": services.queues.release_queue,
+        }
+        try:
+            answer: Message = await handlers[method](CallContext(), request)
+        except Exception as error:
+            raise told(error) from error
+        return answer
+
+
+def replica(name: str, store: Store, bus: Bus | None, clock: Clock, rng: Random) -> ReplicaParts:
+    """A replica of that name."""
+    return ReplicaParts(name, store, bus, clock, rng)
+
+
+def agent(pool: PoolName, cluster: ClusterPort, dial: Dial, bus: Bus | None, clock: Clock, rng: Random) -> Agent:
+    """An agent for a cluster."""
+    config = AgentConfig(pool, levels=LEVELS, summary_min_interval_s=SUMMARY_INTERVAL_S)
+    return Agent(config, cluster, dial, bus, clock, rng)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from google.protobuf.message import Message
 
 from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
-from hanse.model.errors import AlreadyExists, HanseError, ResourceExhausted, Unavailable
+from hanse.model.errors import AlreadyExists, HanseError, NotFound, ResourceExhausted, Unavailable
 from hanse.model.ids import JobId
 from hanse.model.job import JobSpec
 from hanse.wire.job import spec_to_wire
@@ -28,6 +28,7 @@ CALL_DEADLINE_S: Final = 8.0
 RETRY_S: Final = (0.1, 2.0)
 AWAY_S: Final = (1.0, 20.0)
 BATCH_MAX: Final = 3
+READ_EVERY_S: Final = 6.0
 
 
 class Books:
@@ -61,6 +62,7 @@ class People:
             ]
             number += len(batch)
             self._go(self._submit(batch, self._rng.uniform(0.0, within_s)), "user")
+        self._every(READ_EVERY_S, self._look, "reader")
         self._every(swarm.cancel_every_s, self._cancel, "user")
         self._every(swarm.cordon_every_s, self._cordon, "operator")
         self._every(swarm.hold_every_s, self._hold, "operator")
@@ -99,6 +101,10 @@ class People:
             except (Unavailable, ResourceExhausted, TimeoutError):
                 await asyncio.sleep(self._rng.uniform(*RETRY_S))
             except HanseError as error:
+                if type(error) is HanseError:
+                    self._world.court.accuse(
+                        "crash", f"{method} failed by a mistake of the server: {error.__cause__!r}"
+                    )
                 return error
 
     # ---- users
@@ -169,6 +175,20 @@ class People:
         self._world.story.note(f"hears about the cancel of {job}: {type(answer).__name__}", job)
         if not isinstance(answer, HanseError):
             self._world.store_checks.cancelled(job)
+
+    async def _look(self) -> None:
+        """Read something, as dashboards do; a job that was acknowledged is found by whoever asks."""
+        job = self._rng.choice(tuple(self.books.specs) or (JobId(""),))
+        reads: tuple[tuple[str, Message], ...] = (
+            ("GetJob", job_service_pb2.GetJobRequest(job=job, nodes=self._rng.random() < 0.5)),
+            ("ExplainJob", job_service_pb2.ExplainJobRequest(job=job)),
+            ("ListJobs", job_service_pb2.ListJobsRequest(page_size=5)),
+            ("ListPools", pool_service_pb2.ListPoolsRequest()),
+        )
+        method, request = self._rng.choice(reads)
+        answer = await self._insist(method, request)
+        if job and isinstance(answer, NotFound):
+            self._world.court.accuse("S8", f"{job} was acknowledged, and {method} does not find it: {answer}", job)
 
     # ---- operators
 

@@ -41,6 +41,7 @@ from tests.sim.weather import Answer, Weather, send_call
 
 T = TypeVar("T")
 
+SESSION_TTL_MAX_S: Final = 60.0
 AWAY_ANSWER_S: Final = 0.2
 """A store that is down refuses a connection after this time."""
 
@@ -69,9 +70,9 @@ class ObservedStore(MemoryStore):
         return self._mvcc.revision
 
     @property
-    def leases(self) -> tuple[int, ...]:
-        """Those that live, oldest first."""
-        return tuple(self._lease_keys)
+    def sessions(self) -> tuple[int, ...]:
+        """Leases that somebody has to keep alive, oldest first; the others run for a day and end of themselves."""
+        return tuple(lease for lease in self._lease_keys if self._leases._ttl_s[lease] <= SESSION_TTL_MAX_S)
 
     def _apply(self, events: tuple[Event, ...]) -> None:
         super()._apply(events)
