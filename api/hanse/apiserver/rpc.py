@@ -114,7 +114,7 @@ def method_name(name: str) -> str:
     return _WORD.sub("_", name).lower()
 
 
-def _handler(method: MethodDescriptor, service: object, gate: Gate) -> grpc.RpcMethodHandler[Any, Any]:
+def _handler(method: MethodDescriptor, service: object, gate: Gate) -> "grpc.RpcMethodHandler[Any, Any]":
     call = getattr(service, method_name(method.name))
     read = GetMessageClass(method.input_type).FromString
     write = GetMessageClass(method.output_type).SerializeToString

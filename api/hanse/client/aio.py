@@ -93,19 +93,19 @@ class AsyncClient:
         await self.close()
 
     @property
-    def _jobs(self) -> job_service_pb2_grpc.JobServiceAsyncStub:
+    def _jobs(self) -> "job_service_pb2_grpc.JobServiceAsyncStub":
         return job_service_pb2_grpc.JobServiceStub(self._connection.channel)
 
     @property
-    def _pools(self) -> pool_service_pb2_grpc.PoolServiceAsyncStub:
+    def _pools(self) -> "pool_service_pb2_grpc.PoolServiceAsyncStub":
         return pool_service_pb2_grpc.PoolServiceStub(self._connection.channel)
 
     @property
-    def _queues(self) -> queue_service_pb2_grpc.QueueServiceAsyncStub:
+    def _queues(self) -> "queue_service_pb2_grpc.QueueServiceAsyncStub":
         return queue_service_pb2_grpc.QueueServiceStub(self._connection.channel)
 
     @property
-    def _config(self) -> config_service_pb2_grpc.ConfigServiceAsyncStub:
+    def _config(self) -> "config_service_pb2_grpc.ConfigServiceAsyncStub":
         return config_service_pb2_grpc.ConfigServiceStub(self._connection.channel)
 
     # ---- submitting -----------------------------------------------------------------------------------------
@@ -116,6 +116,7 @@ class AsyncClient:
         *,
         queue: str = "",
         priority_class: str = "",
+        filename: str = "",
         atomic: bool = True,
         validate_only: bool = False,
         request_id: str = "",
@@ -126,6 +127,7 @@ class AsyncClient:
         Args:
             source: text of a manifest in any kind that Hanse reads, or one or several specs.
             queue, priority_class: for every job, whatever it names itself.
+            filename: where the text comes from, for messages.
             atomic: all jobs are accepted, or none.
             validate_only: only check.
             request_id: of an earlier submission, to repeat it.
@@ -134,7 +136,7 @@ class AsyncClient:
             InvalidArgument: the source cannot be read, with path and line.
             HanseError: the submission as a whole is refused.
         """
-        order = order_of(source, queue=queue, priority_class=priority_class)
+        order = order_of(source, queue=queue, priority_class=priority_class, filename=filename)
         request_id = self._connection.request_id(request_id)
         responses = []
         for index, batch in enumerate(batches(order.specs, atomic=atomic)):
@@ -171,13 +173,13 @@ class AsyncClient:
             yield request
 
     @staticmethod
-    def convert(source: str | bytes, *, queue: str = "", priority_class: str = "") -> "Converted":
+    def convert(source: str | bytes, *, queue: str = "", priority_class: str = "", filename: str = "") -> "Converted":
         """What a manifest means to Hanse, without asking a server.
 
         Raises:
             InvalidArgument: it cannot be read, with path and line.
         """
-        return read_jobs(source, queue=queue, priority_class=priority_class)
+        return read_jobs(source, queue=queue, priority_class=priority_class, filename=filename)
 
     # ---- jobs -----------------------------------------------------------------------------------------------
 
@@ -415,6 +417,7 @@ class AsyncClient:
         self,
         source: ConfigSource,
         *,
+        filename: str = "",
         atomic: bool = True,
         validate_only: bool = False,
         request_id: str = "",
@@ -425,7 +428,7 @@ class AsyncClient:
             InvalidArgument: the text cannot be read, with path and line.
         """
         request = config_service_pb2.ApplyRequest(
-            objects=objects_of(source),
+            objects=objects_of(source, filename=filename),
             request_id=self._connection.request_id(request_id),
             validate_only=validate_only,
             atomic=atomic,

@@ -106,6 +106,7 @@ class Client:
         *,
         queue: str = "",
         priority_class: str = "",
+        filename: str = "",
         atomic: bool = True,
         validate_only: bool = False,
         request_id: str = "",
@@ -116,6 +117,7 @@ class Client:
                 source,
                 queue=queue,
                 priority_class=priority_class,
+                filename=filename,
                 atomic=atomic,
                 validate_only=validate_only,
                 request_id=request_id,
@@ -129,8 +131,8 @@ class Client:
         return self._iterate(self._client.submit_batches(_asynchronous(requests)))
 
     @staticmethod
-    def convert(source: str | bytes, *, queue: str = "", priority_class: str = "") -> "Converted":
-        return AsyncClient.convert(source, queue=queue, priority_class=priority_class)
+    def convert(source: str | bytes, *, queue: str = "", priority_class: str = "", filename: str = "") -> "Converted":
+        return AsyncClient.convert(source, queue=queue, priority_class=priority_class, filename=filename)
 
     # ---- jobs -----------------------------------------------------------------------------------------------
 
@@ -276,12 +278,15 @@ class Client:
         self,
         source: ConfigSource,
         *,
+        filename: str = "",
         atomic: bool = True,
         validate_only: bool = False,
         request_id: str = "",
     ) -> list[config_service_pb2.AppliedObject]:
         return self._run(
-            self._client.apply(source, atomic=atomic, validate_only=validate_only, request_id=request_id)
+            self._client.apply(
+                source, filename=filename, atomic=atomic, validate_only=validate_only, request_id=request_id
+            )
         )
 
     def flavors(self) -> list[config_pb2.Flavor]:

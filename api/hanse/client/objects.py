@@ -18,14 +18,14 @@ ConfigSource: TypeAlias = str | bytes | Sequence[ConfigMessage]
 """An operator file as text, or objects."""
 
 
-def objects_of(source: ConfigSource) -> list[ConfigObject]:
+def objects_of(source: ConfigSource, *, filename: str = "") -> list[ConfigObject]:
     """What to apply.
 
     Raises:
         InvalidArgument: the text cannot be read, with path and line.
     """
     if isinstance(source, str | bytes):
-        return [_object_of_spec(spec) for spec in read_objects(source)]
+        return [_object_of_spec(spec) for spec in read_objects(source, filename=filename)]
     return [_object(message) for message in source]
 
 

@@ -101,18 +101,19 @@ def error_of_kind(error: HanseError, *, path: str, line: int) -> HanseError:
     return type(error)(error.message, reason=error.reason, path=path, line=line)
 
 
-def order_of(source: JobSource, *, queue: str = "", priority_class: str = "") -> Order:
+def order_of(source: JobSource, *, queue: str = "", priority_class: str = "", filename: str = "") -> Order:
     """What to send for a manifest, a spec, a message, or several of the latter two.
 
     Args:
         source: text is a manifest in any kind that `hanse.manifests` reads.
         queue, priority_class: for every job, whatever it names itself; "" to leave it.
+        filename: where the text comes from, for messages.
 
     Raises:
         InvalidArgument: with path and line, for what cannot be read or breaks a rule that needs no server.
     """
     if isinstance(source, str | bytes):
-        converted = read_jobs(source, queue=queue, priority_class=priority_class)
+        converted = read_jobs(source, queue=queue, priority_class=priority_class, filename=filename)
         specs = tuple(spec_to_wire(job.spec) for job in converted.jobs)
         return Order(specs, converted.jobs, converted.unmapped)
     several = [source] if isinstance(source, JobSpec | job_spec_pb2.JobSpec) else list(source)
@@ -140,7 +141,15 @@ def batches(specs: Sequence[job_spec_pb2.JobSpec], *, atomic: bool) -> Iterator[
     Raises:
         InvalidArgument: all or nothing is asked for, and it is more than one batch holds.
     """
-    ends = list(_ends(spec.ByteSize() for spec in specs))
+    sizes = [spec.ByteSize() for spec in specs]
+    if sizes and max(sizes) > BATCH_BYTES_MAX - BATCH_HEAD_BYTES:
+        raise InvalidArgument(
+            f"a job of {max(sizes)} bytes is more than a server takes ({BATCH_BYTES_MAX}); "
+            "move large texts into ConfigMaps or files",
+            reason="SPEC_TOO_LARGE",
+            path="jobs",
+        )
+    ends = list(_ends(sizes))
     if atomic and len(ends) > 1:
         raise InvalidArgument(
             f"{len(specs)} jobs are more than one batch holds ({JOBS_PER_BATCH_MAX} jobs, {BATCH_BYTES_MAX} bytes); "
