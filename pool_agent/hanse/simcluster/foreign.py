@@ -8,6 +8,7 @@ what is free is large, and a gang of whole hosts finds hardly any.
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
@@ -16,7 +17,8 @@ from hanse.simcluster.gang import FOR_EVER_MS
 from hanse.simcluster.nodes import Indexes, NodeTable
 from hanse.simcluster.spec import ClusterSpec, NodeGroup
 
-GANG_RACKS_MAX = 4  # whole lowest domains that one foreign gang takes at most
+GANG_HOSTS: Final = (8, 16, 32, 64, 128)  # sizes of other people's gangs
+UNEVENNESS: Final = 0.5  # how far racks stray from the order of their top domains: 0 fills one after the other
 
 
 @dataclass(slots=True)
@@ -60,23 +62,19 @@ def share(group: NodeGroup, gpus: int) -> Resources:
 
 
 def _gangs(group: NodeGroup, members: list[int], table: NodeTable, rng: random.Random) -> Iterator[ForeignGang]:
-    """Whole hosts: racks in random order, each taken whole until the rest is smaller than a rack."""
+    """Whole hosts, rack after rack, some top domains before others: a fleet is never equally full."""
     racks: dict[tuple[str, ...], list[int]] = {}
     for node in members:
         racks.setdefault(table.paths[node][:-1], []).append(node)
-    order = list(racks.values())
-    rng.shuffle(order)
-    left = round(group.busy.fraction * len(members))
-    whole = share(group, max(1, group.allocatable[_gpu_name(group)])) if _gpu_name(group) else _all_of(group)
+    favour = {top: rng.random() for top in sorted({table.paths[node][0] for node in members})}
+    order = sorted(racks, key=lambda rack: favour[table.paths[racks[rack][0]][0]] + UNEVENNESS * rng.random())
+    hosts = [node for rack in order for node in racks[rack]][: round(group.busy.fraction * len(members))]
+    whole = share(group, group.allocatable[_gpu_name(group)]) if _gpu_name(group) else _all_of(group)
     number = 0
-    while left > 0 and order:
-        nodes: list[int] = []
-        for _ in range(rng.randint(1, GANG_RACKS_MAX)):
-            if order and left > 0:
-                taken = order.pop()[:left]
-                nodes += taken
-                left -= len(taken)
-        yield ForeignGang(_name(group, number), np.array(sorted(nodes), dtype=np.int32), whole)
+    while hosts:
+        size = rng.choice(GANG_HOSTS)
+        taken, hosts = hosts[:size], hosts[size:]
+        yield ForeignGang(_name(group, number), np.array(sorted(taken), dtype=np.int32), whole)
         number += 1
 
 
