@@ -2,25 +2,21 @@
 
 The scheduler asks it of a summary, the agent of the shape of its own nodes; the agent then maps the chosen domains
 and bins on named hosts. So "fits above" is "fits below", and what `apply` leaves is what the agent publishes.
-
-A gang of several pod sets is placed set by set, the bigger pods first, each set on what the others left; other orders
-are tried when one fails. It is all or nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice, permutations
-from typing import Final
 
 from hanse.model.ids import FlavorName
 from hanse.model.placement import LevelUse, PartPlacement
 from hanse.model.request import GangRequest
 from hanse.shape.decision import Decision, SetTake, apply_set
-from hanse.shape.lens import Ask, SetAsk, prepare
-from hanse.shape.refuse import NoFit, refuse, unnamed
-from hanse.shape.seat import Seat, seat
+from hanse.shape.domains import Branch, Node, branch
+from hanse.shape.joint import Joint, Seats, Spot
+from hanse.shape.lens import Ask, Ladder, SetAsk, prepare
+from hanse.shape.refuse import NoFit, never, unnamed
+from hanse.shape.seat import Seat, View, views
 from hanse.shape.shape import Shape
-
-ORDERS_MAX: Final = 24  # orders of pod sets that are tried before a gang is refused
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +25,7 @@ class Fit:
 
     Attributes:
         score: comparable between pools, smaller is better: domains of the coarsest level, of the finest, hosts, GPUs
-            left free in the smallest domain that holds a whole set.
+            left free in the smallest domain that holds a whole set; summed over the sets.
         levels_used: domains used by level, coarse to fine, the host last; sets and groups summed.
         parts: one per pod set that has pods, in the order of the request.
         decision: for `apply`, on this shape only.
@@ -55,63 +51,87 @@ def could_ever_fit(empty: Shape, request: GangRequest, flavors: tuple[FlavorName
 
 def fit_ask(shape: Shape, ask: Ask) -> Fit | NoFit:
     """`fit` for a request that is already prepared; use this to ask many pools."""
-    first: NoFit | None = None
-    for order in islice(permutations(big_first(ask)), ORDERS_MAX):
-        result = _in_order(shape, ask, order)
-        if isinstance(result, Fit):
-            return result
-        first = first or result
-        if result.final:
-            break
-    assert first is not None
-    return first
+    if not ask.sets:
+        return _fit(shape, ask, [])
+    seats = Joint(ask.sets, big_first(ask)).seats(ShapeBoard(shape))
+    if isinstance(seats, NoFit):
+        hopeless = [never(shape, s) for s in ask.sets]
+        return next((no for no in hopeless if no is not None), seats)
+    return _fit(shape, ask, seats)
 
 
 def quick_reject(shape: Shape, ask: Ask) -> bool:
-    """True only if `fit_ask` would refuse: for sorting out pools in about a microsecond each."""
+    """True only if `fit_ask` would refuse: sorts out pools in about a microsecond each."""
     return any(unnamed(shape, s) for s in ask.sets)
 
 
 def big_first(ask: Ask) -> list[int]:
+    """The order in which sets are seated: big pods first, then those with a required level, then many."""
     sets = ask.sets
     return sorted(range(len(sets)), key=lambda i: (-sets[i].pod.gpus, not sets[i].required, -sets[i].count, i))
 
 
-def _in_order(shape: Shape, ask: Ask, order: tuple[int, ...]) -> Fit | NoFit:
-    left = shape
-    seats: dict[int, Seat] = {}
-    takes: list[SetTake] = []
-    for i in order:
-        found = seat(left, ask.sets[i])
-        if found is None:
-            return refuse(left, ask.sets[i], alone=len(seats) == 0)
-        seats[i] = found
-        takes.append(SetTake(ask.index[i], ask.sets[i].pod, found.takes, found.exclusive))
-        if len(order) > 1:
-            left = apply_set(left, takes[-1])
-    return _fit(shape, ask, seats, takes)
+class ShapeBoard:
+    """A shape from which sets are taken; immutable."""
+
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
+
+    @property
+    def ladders(self) -> Sequence[Ladder]:
+        """See Board."""
+        return [group.rungs for group in self._shape.groups]
+
+    def views(self, s: SetAsk) -> list[View]:
+        """See Board."""
+        return views(self._shape, s)
+
+    def taken(self, at: int, s: SetAsk, found: Seat, spot: Spot | None) -> "tuple[ShapeBoard, Spot | None]":
+        """See Board. Indices follow keys, and keys change, so the spot is looked for anew."""
+        left = apply_set(self._shape, SetTake(at, s.pod, found.takes, found.exclusive))
+        if spot is None:
+            return ShapeBoard(left), None
+        before, after = self._shape.groups[spot.group].root, left.groups[spot.group].root
+        return ShapeBoard(left), Spot(spot.group, _followed(before, after, spot.path))
+
+    def undo(self) -> None:
+        """See Board."""
 
 
-def _fit(shape: Shape, ask: Ask, seats: dict[int, Seat], takes: list[SetTake]) -> Fit:
-    parts = [_part(shape, ask.sets[i], seats[i]) for i in sorted(seats)]
+def _followed(before: Branch, after: Branch, path: tuple[int, ...]) -> tuple[int, ...]:
+    """The path in `after` of the one domain whose path in `before` is given; only what is in it has changed."""
+    out: list[int] = []
+    old, new = before, after
+    for i in path:
+        gone = old.kids[i][0]
+        rest = branch([(kid, copies - (kid is gone)) for kid, copies in old.kids])
+        had = {kid.key: copies for kid, copies in rest.kids}
+        at = next(j for j, (kid, copies) in enumerate(new.kids) if copies > had.get(kid.key, 0))
+        out.append(at)
+        inner: Node = new.kids[at][0]
+        if not (isinstance(gone, Branch) and isinstance(inner, Branch)):
+            break
+        old, new = gone, inner
+    return tuple(out)
+
+
+def _fit(shape: Shape, ask: Ask, seats: Seats) -> Fit:
+    takes = [SetTake(ask.index[i], ask.sets[i].pod, found.takes, found.exclusive) for i, found in seats]
+    in_order = sorted(seats, key=lambda pair: pair[0])
     total: dict[str, int] = {}
-    for part in parts:
-        for use in part.domains:
-            total[use.level] = total.get(use.level, 0) + use.count
-    scores = [seats[i].score for i in sorted(seats)]
+    score = [0, 0, 0, 0]
+    for _, found in in_order:
+        for level, n in found.counts:
+            total[level] = total.get(level, 0) + n
+        score = [a + b for a, b in zip(score, found.score, strict=True)]
     return Fit(
-        score=(
-            sum([s[0] for s in scores]),
-            sum([s[1] for s in scores]),
-            sum([s[2] for s in scores]),
-            sum([s[3] for s in scores]),
-        ),
+        score=(score[0], score[1], score[2], score[3]),
         levels_used=tuple([LevelUse(level, n, ()) for level, n in total.items()]),
-        parts=tuple(parts),
+        parts=tuple([_part(ask.sets[i], found) for i, found in in_order]),
         decision=Decision(shape.key, tuple(takes)),
-        certain=all(s.certain for s in seats.values()),
+        certain=all(found.certain for _, found in seats),
     )
 
 
-def _part(shape: Shape, s: SetAsk, found: Seat) -> PartPlacement:
+def _part(s: SetAsk, found: Seat) -> PartPlacement:
     return PartPlacement((s.flavor,), s.count, tuple([LevelUse(a, n, ()) for a, n in found.counts]))

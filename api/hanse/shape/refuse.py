@@ -38,17 +38,12 @@ def unnamed(shape: Shape, s: SetAsk) -> bool:
     return sum([v.cap.fit for v in seen]) < s.count
 
 
-def refuse(shape: Shape, s: SetAsk, *, alone: bool) -> NoFit:
-    """The reason why a set found no place.
+def refuse_among(seen: list[View], s: SetAsk, *, alone: bool) -> NoFit:
+    """What a set lacks in these views, if free capacity is to blame (else see `never`).
 
     Args:
         alone: nothing of the same gang was placed before it.
     """
-    return never(shape, s) or refuse_among(views(shape, s), s, alone=alone)
-
-
-def refuse_among(seen: list[View], s: SetAsk, *, alone: bool) -> NoFit:
-    """The same, from views that were made already; free capacity is to blame."""
     for layer in s.slices:
         if s.count % layer.size:
             text = f"slices of {layer.size} pods"

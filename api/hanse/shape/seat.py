@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from hanse.shape.capacity import Cap, capacity, joined
+from hanse.shape.fill import filled
 from hanse.shape.lens import Ladder, Lens, Refused, SetAsk
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.shape import Shape
@@ -71,6 +72,8 @@ def seat_among(seen: list[View], s: SetAsk, exclusive: tuple[int, ...]) -> Seat 
     small = [v for v in seen if v.lens.exclusive < 0 and v.cap.peak[-1] >= s.count]
     if small:
         return _small(s, small, exclusive)
+    if not s.pod.gpus and not s.slices:
+        return _fill(s, seen, exclusive)
     if s.required or len(seen) == 1:
         fitting = [v for v in seen if v.cap.peak[v.depth + 1] >= s.count]
         return _best_of(s, fitting, exclusive) if fitting else None
@@ -83,6 +86,23 @@ def _small(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     best = min(seen, key=lambda v: (score(v.cap, s.count) or (), v.group))
     found = on_one_host(best.cap, s.count)
     return _seated(s, best, found, exclusive)
+
+
+def _fill(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat | None:
+    """Inside the finest wished domain that holds it, in the group with the fewest whole hosts; else over groups."""
+    options: list[tuple[int, int, int, View]] = []
+    for v in seen:
+        wished = v.rungs.find(s.preferred) if s.preferred else None
+        for depth in range(max(v.depth, -1 if wished is None else wished), v.depth - 1, -1):
+            if v.cap.peak[depth + 1] >= s.count:
+                options.append((-depth, v.cap.whole_hosts, v.group, v))
+                break
+    if options:
+        minus_depth, _, _, view = min(options, key=lambda o: o[:3])
+        return _seated(s, view, filled(view.cap, s.count, -minus_depth), exclusive)
+    if s.required or sum([v.cap.fit for v in seen]) < s.count:
+        return None
+    return _across(s, seen, exclusive)
 
 
 def _best_of(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:

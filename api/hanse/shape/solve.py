@@ -77,7 +77,7 @@ def _on_hosts(cap: Cap, n: int) -> Found:
 
 
 def _in_one(cap: Cap, n: int) -> Found:
-    order = [(_inside_one(bound(kid, n), kid.fit), i) for i, (kid, _) in enumerate(cap.kids) if kid.fit >= n]
+    order = [(inside_one(bound(kid, n), kid.fit), i) for i, (kid, _) in enumerate(cap.kids) if kid.fit >= n]
     order.sort()
     best: Found | None = None
     for least, i in order:
@@ -85,14 +85,15 @@ def _in_one(cap: Cap, n: int) -> Found:
             break
         kid = cap.kids[i][0]
         found = solve(kid, n)
-        cost = _inside_one(found.cost, kid.fit)
+        cost = inside_one(found.cost, kid.fit)
         if best is None or cost < best.cost:
             best = Found(cost, Take((), ((i, 1, found.take),)))
     assert best is not None
     return best
 
 
-def _inside_one(cost: Cost, fit: int) -> Cost:
+def inside_one(cost: Cost, fit: int) -> Cost:
+    """The cost seen from the parent, if all is inside one child with that fit."""
     half = len(cost) // 2
     return (1, *cost[:half], fit, *cost[half:])
 

@@ -7,18 +7,19 @@ the same search over capacity that is counted on the nodes, resource by resource
 Ranks follow the tree: consecutive ranks in consecutive domains at every level, by path, then by host name.
 """
 
-from itertools import islice, permutations
+from collections.abc import Sequence
 
-from hanse.agent.core.counting import count
+from hanse.agent.core.counting import Counted, count
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.mapping import Runs, runs_alike, runs_named
 from hanse.agent.core.places import Placement, SetPlacement, part_of, recorded, set_placement
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
-from hanse.shape.fit import ORDERS_MAX, Fit, big_first, fit_ask
-from hanse.shape.lens import Ask, Refused, SetAsk, ladder, prepare
-from hanse.shape.refuse import NoFit, never, refuse_among
-from hanse.shape.seat import exclusive_depths, seat_among
+from hanse.shape.fit import Fit, big_first, fit_ask
+from hanse.shape.joint import Joint, Spot
+from hanse.shape.lens import Ask, Ladder, Refused, SetAsk, ladder, prepare
+from hanse.shape.refuse import NoFit, never
+from hanse.shape.seat import Seat, View
 
 __all__ = ["Placement", "SetPlacement", "place", "recorded"]
 
@@ -32,16 +33,8 @@ def place(inventory: Inventory, request: GangRequest, flavors: tuple[FlavorName,
     ask = prepare(request, flavors)
     if all(is_exact(inventory, s) for s in ask.sets):
         return _by_shape(inventory, ask)
-    first: NoFit | None = None
-    for order in islice(permutations(big_first(ask)), ORDERS_MAX):
-        result = _by_node(inventory, ask, order)
-        if isinstance(result, Placement):
-            return result
-        first = first or result
-        if result.final:
-            break
-    assert first is not None
-    return first
+    hopeless = [never(inventory.shape(), s) for s in ask.sets]
+    return next((no for no in hopeless if no is not None), None) or _by_node(inventory, ask)
 
 
 def is_exact(inventory: Inventory, s: SetAsk) -> bool:
@@ -68,35 +61,63 @@ def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
     return _gang(inventory, sets)
 
 
-def _by_node(inventory: Inventory, ask: Ask, order: tuple[int, ...]) -> Placement | NoFit:
+def _by_node(inventory: Inventory, ask: Ask) -> Placement | NoFit:
+    board = NodeBoard(inventory)
+    seats = Joint(ask.sets, big_first(ask)).seats(board)
+    if isinstance(seats, NoFit):
+        return seats
     sets: list[SetPlacement] = []
-    held: list[SetPlacement] = []
-    try:
-        for i in order:
-            found = _one_set(inventory, ask.sets[i], ask.index[i], alone=not sets)
-            if isinstance(found, NoFit):
-                return found
-            sets.append(found)
-            if len(order) > 1:
-                _hold(inventory, found, held)
-    finally:
-        _release(inventory, held)
+    for n, (i, found) in enumerate(seats, 1):
+        sets.append(board.named(ask.index[i], ask.sets[i], found))
+        if n < len(seats):
+            board = board.with_held(sets[-1])
+    _release(inventory, sets[:-1])
     return _gang(inventory, sets)
 
 
-def _one_set(inventory: Inventory, s: SetAsk, index: int, *, alone: bool) -> SetPlacement | NoFit:
-    hopeless = never(inventory.shape(), s)
-    if hopeless is not None:
-        return hopeless
-    counted = count(inventory, s)
-    depths = exclusive_depths([ladder(levels) for levels in inventory.trees], s)
-    found = seat_among(counted.views, s, depths)
-    if found is None:
-        return refuse_among(counted.views, s, alone=alone)
-    runs: Runs = []
-    for g, below in found.takes:
-        runs.extend(runs_named(inventory, inventory.roots[g], below, counted.groups))
-    return set_placement(inventory, index, s, runs)
+class NodeBoard:
+    """Counted nodes from which sets are taken by holding them in the inventory; `undo` gives the last one back."""
+
+    def __init__(self, inventory: Inventory, took: SetPlacement | None = None) -> None:
+        self._inventory = inventory
+        self._took = took
+        self._counted: dict[int, Counted] = {}
+
+    @property
+    def ladders(self) -> Sequence[Ladder]:
+        """See Board."""
+        return [ladder(levels) for levels in self._inventory.trees]
+
+    def views(self, s: SetAsk) -> list[View]:
+        """See Board."""
+        return self._count(s).views
+
+    def taken(self, at: int, s: SetAsk, found: Seat, spot: Spot | None) -> "tuple[NodeBoard, Spot | None]":
+        """See Board. Children are in the order of their names, so the spot stays where it is."""
+        return self.with_held(self.named(at, s, found)), spot
+
+    def with_held(self, took: SetPlacement) -> "NodeBoard":
+        """The board once a set is held."""
+        _hold(self._inventory, took, [])
+        return NodeBoard(self._inventory, took)
+
+    def undo(self) -> None:
+        """See Board."""
+        if self._took is not None:
+            _release(self._inventory, [self._took])
+
+    def named(self, index: int, s: SetAsk, found: Seat) -> SetPlacement:
+        """The seat as nodes."""
+        groups = self._count(s).groups
+        runs: Runs = []
+        for g, below in found.takes:
+            runs.extend(runs_named(self._inventory, self._inventory.roots[g], below, groups))
+        return set_placement(self._inventory, index, s, runs)
+
+    def _count(self, s: SetAsk) -> Counted:
+        if id(s) not in self._counted:
+            self._counted[id(s)] = count(self._inventory, s)
+        return self._counted[id(s)]
 
 
 def _hold(inventory: Inventory, s: SetPlacement, held: list[SetPlacement]) -> None:

@@ -1,0 +1,197 @@
+"""Several pod sets of one gang: each with its own constraints, all of them or none, no place used twice.
+
+They belong together, so first the smallest domain is sought that holds them all: from the lowest level up, the
+domains that could hold each set alone, tightest first. Then the whole pool, in several orders of the sets. Then, for
+sets with a required level, other domains than the best one. Each of these searches is bounded (`SEATS_MAX`), so a
+gang of several sets may be refused although some arrangement exists; a gang of one set never is.
+
+The search runs on a `Board`: a shape above, counted nodes below.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice, permutations
+from typing import Final, Protocol
+
+from hanse.shape.capacity import Cap, joined
+from hanse.shape.lens import Ladder, SetAsk
+from hanse.shape.refuse import NoFit, refuse_among
+from hanse.shape.seat import Seat, View, exclusive_depths, seat_among
+from hanse.shape.solve import Take
+
+ORDERS_MAX: Final = 6  # orders of the sets, in one domain and in the whole pool
+SPOTS_MAX: Final = 12  # domains of one level that are tried
+SEATS_MAX: Final = 200  # sets that are seated in all before a gang is refused
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """One domain: its group, and the indices of children that lead to it from the root of the group's Cap."""
+
+    group: int
+    path: tuple[int, ...]
+
+
+class Board(Protocol):
+    """Capacity from which sets can be taken one after the other."""
+
+    @property
+    def ladders(self) -> Sequence[Ladder]:
+        """The levels of every group."""
+        ...
+
+    def views(self, s: SetAsk) -> list[View]:
+        """What a set sees now."""
+        ...
+
+    def taken(self, at: int, s: SetAsk, found: Seat, spot: Spot | None) -> "tuple[Board, Spot | None]":
+        """The board after set number `at` took its seat, and where the spot is on it."""
+        ...
+
+    def undo(self) -> None:
+        """Puts back what the last `taken` took, where a board does so in place."""
+        ...
+
+
+Seats = list[tuple[int, Seat]]  # position of the set in the ask, in the order of taking
+
+
+class Joint:
+    """One search for all sets of a gang."""
+
+    def __init__(self, sets: Sequence[SetAsk], order: Sequence[int]) -> None:
+        self._sets = sets
+        self._order = tuple(order)
+        self._left = SEATS_MAX
+        self._refusal: NoFit | None = None
+
+    def seats(self, board: Board) -> Seats | NoFit:
+        """Seats for every set, or what was missing in the first order that was tried in the whole pool."""
+        if len(self._order) == 1:
+            found = self._seat(board, self._order[0], None)
+            s = self._sets[self._order[0]]
+            return refuse_among(board.views(s), s, alone=True) if found is None else [(self._order[0], found)]
+        together = self._together(board) or self._apart(board) or self._branching(board, self._order)
+        assert together is not None or self._refusal is not None
+        return together or self._refusal or []
+
+    def _together(self, board: Board) -> Seats | None:
+        """All sets in one domain, the smallest that holds them."""
+        for spot in self._spots(board):
+            found = self._sequence(board, self._order, spot)
+            if found is not None:
+                return found
+        return None
+
+    def _apart(self, board: Board) -> Seats | None:
+        """Each set at its best place on what the ones before it left, in several orders."""
+        for order in islice(permutations(self._order), ORDERS_MAX):
+            found = self._sequence(board, order, None)
+            if found is not None:
+                return found
+        return None
+
+    def _seat(self, board: Board, i: int, spot: Spot | None) -> Seat | None:
+        if self._left <= 0:
+            return None
+        self._left -= 1
+        s = self._sets[i]
+        seen = board.views(s)
+        exclusive = exclusive_depths(list(board.ladders), s)
+        if spot is None:
+            return seat_among(seen, s, exclusive)
+        inside = [_inside(v, spot.path) for v in seen if v.group == spot.group]
+        found = seat_among(inside, s, exclusive)
+        return None if found is None else _placed(found, spot)
+
+    def _sequence(self, board: Board, order: tuple[int, ...], spot: Spot | None) -> Seats | None:
+        """The sets one after the other, each at its best place on what the others left."""
+        if not order:
+            return []
+        found = self._seat(board, order[0], spot)
+        if found is None:
+            if spot is None and self._refusal is None:
+                s = self._sets[order[0]]
+                self._refusal = refuse_among(board.views(s), s, alone=len(order) == len(self._order))
+            return None
+        left, moved = board.taken(order[0], self._sets[order[0]], found, spot)
+        rest = self._sequence(left, order[1:], moved)
+        left.undo()
+        return None if rest is None else [(order[0], found), *rest]
+
+    def _branching(self, board: Board, order: tuple[int, ...]) -> Seats | None:
+        """Like `_sequence`, but a set with a required level tries every domain of it."""
+        if not order:
+            return []
+        s = self._sets[order[0]]
+        spots: list[Spot | None] = [None]
+        if s.required:
+            spots = [spot for v in board.views(s) for spot in _spots_of(v, [(v, s)], v.depth)]
+        for spot in spots:
+            found = self._seat(board, order[0], spot)
+            if found is not None:
+                left, _ = board.taken(order[0], s, found, spot)
+                rest = self._branching(left, order[1:])
+                left.undo()
+                if rest is not None:
+                    return [(order[0], found), *rest]
+        return None
+
+    def _spots(self, board: Board) -> Iterator[Spot]:
+        """Domains in which each set would find room if it were alone, lowest level first, tightest first."""
+        seen = [(board.views(self._sets[i]), self._sets[i]) for i in self._order]
+        for g, rungs in enumerate(board.ladders):
+            pairs = [(v, s) for views, s in seen for v in views if v.group == g]
+            if len(pairs) == len(seen):
+                for depth in range(rungs.depth - 1, -1, -1):
+                    yield from _spots_of(pairs[0][0], pairs, depth)
+
+
+def _spots_of(v: View, pairs: list[tuple[View, SetAsk]], depth: int) -> list[Spot]:
+    """The tightest domains of a depth in which every set of `pairs` (views of one group) finds room."""
+    out: list[tuple[int, tuple[int, ...]]] = []
+    _descend([view.cap for view, _ in pairs], pairs, depth, (), out)
+    return [Spot(v.group, path) for _, path in sorted(out)[:SPOTS_MAX]]
+
+
+def _descend(
+    caps: list[Cap],
+    pairs: list[tuple[View, SetAsk]],
+    depth: int,
+    path: tuple[int, ...],
+    out: list[tuple[int, tuple[int, ...]]],
+) -> None:
+    if len(path) == depth + 1:
+        spare = [(c.fit - s.count) * max(1, s.pod.gpus) for c, (_, s) in zip(caps, pairs, strict=True)]
+        out.append((sum(spare), path))
+        return
+    for i in range(len(caps[0].kids)):
+        kids = [cap.kids[i][0] for cap in caps]
+        at = len(path)
+        if all(
+            kid.fit >= s.count and (v.depth <= at or kid.peak[v.depth - at] >= s.count)
+            for kid, (v, s) in zip(kids, pairs, strict=True)
+        ):
+            _descend(kids, pairs, depth, (*path, i), out)
+
+
+def _inside(view: View, path: tuple[int, ...]) -> View:
+    """The view as if its group held that one domain only."""
+    chain: list[Cap] = [view.cap]
+    for i in path:
+        chain.append(chain[-1].kids[i][0])
+    cap = chain[-1]
+    for depth in range(len(path) - 2, -2, -1):
+        cap = joined(None, ((cap, 1),), view.lens, depth)
+    return View(view.group, view.rungs, view.lens, cap, view.depth)
+
+
+def _placed(found: Seat, spot: Spot) -> Seat:
+    """A seat inside `_inside`, with indices as on the board."""
+    ((_, take),) = found.takes
+    below = take
+    for _ in spot.path:
+        below = below.kids[0][2]
+    for i in reversed(spot.path):
+        below = Take((), ((i, 1, below),))
+    return Seat(((spot.group, below),), found.exclusive, found.counts, found.score, found.certain)
