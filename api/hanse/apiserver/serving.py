@@ -1,6 +1,6 @@
 """A listening gRPC server over the services: limits of messages, health, reflection, a graceful end."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -60,12 +60,17 @@ def services_of(services: ApiServices) -> tuple[tuple[ServiceDescriptor, object]
 
 @asynccontextmanager
 async def serve(
-    services: ApiServices, *, listen: str = DEFAULT_LISTEN, credentials: Credentials = NO_CREDENTIALS
+    services: ApiServices,
+    *,
+    listen: str = DEFAULT_LISTEN,
+    credentials: Credentials = NO_CREDENTIALS,
+    beside: Callable[[grpc.aio.Server], None] = lambda server: None,
 ) -> AsyncIterator[Serving]:
     """Listen while the block runs; `services.running()` is the caller's business.
 
     Args:
         listen: HOST:PORT; port 0 takes a free one.
+        beside: adds services of other packages to the same port (links, simulated clusters).
 
     Raises:
         FailedPrecondition: reason CREDENTIALS_MISSING.
@@ -77,6 +82,7 @@ async def serve(
     names = [descriptor.full_name for descriptor, _ in services_of(services)]
     for descriptor, service in services_of(services):
         server.add_generic_rpc_handlers((handlers(descriptor, service, gate),))
+    beside(server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)

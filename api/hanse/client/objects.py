@@ -25,7 +25,7 @@ def objects_of(source: ConfigSource, *, filename: str = "") -> list[ConfigObject
         InvalidArgument: the text cannot be read, with path and line.
     """
     if isinstance(source, str | bytes):
-        return [_object_of_spec(spec) for spec in read_objects(source, filename=filename)]
+        return [object_of_spec(spec) for spec in read_objects(source, filename=filename)]
     return [_object(message) for message in source]
 
 
@@ -41,7 +41,7 @@ def _object(message: ConfigMessage) -> ConfigObject:
             return ConfigObject(queue=message)
 
 
-def _object_of_spec(spec: "ResourceSpec") -> ConfigObject:
+def object_of_spec(spec: "ResourceSpec") -> ConfigObject:
     match spec:
         case Flavor():
             return ConfigObject(flavor=flavor_to_wire(spec))

@@ -1,0 +1,65 @@
+"""What a federation is started with."""
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from hanse.model.errors import InvalidArgument
+from hanse.up.fleet import Fleet
+
+DEFAULT_LISTEN: Final = "127.0.0.1:7311"
+REPLICAS_MAX: Final = 32
+
+
+def default_store() -> str:
+    """Where `hanse up` keeps its state unless told otherwise: a SQLite file below HANSE_DATA_DIR, or with user data."""
+    home = os.environ.get("HANSE_DATA_DIR") or os.path.join(
+        os.environ.get("XDG_DATA_HOME") or os.path.join(Path.home(), ".local", "share"), "hanse"
+    )
+    return f"sqlite:{os.path.join(home, 'up.sqlite')}"
+
+
+@dataclass(frozen=True, slots=True)
+class UpOptions:
+    """Settings of an embedded federation.
+
+    Attributes:
+        fleet: a fleet file, or a fleet that is already read; None for the demo's.
+        store: `sqlite:PATH`, or `memory:` for a federation that leaves nothing behind.
+        listen: HOST:PORT of the API; port 0 takes a free one.
+        replicas: schedulers in this process, all active; the first one serves the API.
+        summary_interval_s: agents send at most one summary in this time.
+        ready_s: how long a start may take before it is given up.
+        seed: of all randomness in the process; None draws one.
+    """
+
+    fleet: Path | Fleet | None = None
+    store: str = field(default_factory=default_store)
+    listen: str = DEFAULT_LISTEN
+    replicas: int = 1
+    summary_interval_s: float = 0.2
+    ready_s: float = 60.0
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.replicas <= REPLICAS_MAX:
+            raise InvalidArgument(
+                f"{self.replicas} replicas; give 1 to {REPLICAS_MAX}", reason="REPLICAS", path="replicas"
+            )
+
+    @property
+    def store_path(self) -> Path | None:
+        """The SQLite file, None for a store in memory.
+
+        Raises:
+            InvalidArgument: another kind of store, or no path.
+        """
+        kind, _, rest = self.store.partition(":")
+        if kind == "memory":
+            return None
+        if kind == "sqlite" and rest:
+            return Path(rest).expanduser()
+        raise InvalidArgument(
+            f"{self.store!r} is not a store; say sqlite:PATH or memory:", reason="STORE", path="store"
+        )
