@@ -13,7 +13,7 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hanse.manifests import Converted, convert, read_resources, to_json
+from hanse.manifests import Converted, convert, plain, read_resources, to_json, to_yaml
 from hanse.model.errors import HanseError, InvalidArgument
 from hanse.model.resources import AMOUNT_MAX, parse_quantity
 from hanse.model.validate import validate_spec
@@ -335,6 +335,22 @@ def test_yaml_and_json_say_the_same(number: int) -> None:
     as_yaml = convert(yaml.safe_dump_all(SUBMISSIONS[number]))
     assert to_json(as_json)["jobs"] == to_json(as_yaml)["jobs"]
     assert {u.path for u in as_json.unmapped} == {u.path for u in as_yaml.unmapped}
+
+
+PLAIN_TEXTS: Final = st.text(st.characters(exclude_categories=("Cs", "Cc"))) | st.from_regex(
+    r"[-+]?[0-9][0-9eEoxb._:]{0,5}|[yYnN]|on|Off|~|null", fullmatch=True
+)
+PLAIN_VALUES: Final = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**60), 2**60) | PLAIN_TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(PLAIN_TEXTS, inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@QUICK
+@given(PLAIN_VALUES)
+def test_what_is_written_reads_the_same(value: object) -> None:
+    assert plain(to_yaml(value)) == value
 
 
 @QUICK

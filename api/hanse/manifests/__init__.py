@@ -13,13 +13,15 @@ so that what is found out later (no such queue, no such level) is told in the us
     convert(text)         -> Converted       jobs, and what was not mapped
     read_resources(text)  -> (QueueSpec | Cohort | Flavor | PriorityClass, …)
     to_json(converted)    -> the JSON of `hanse convert FILE -o json`
+    plain(text), to_yaml(value)              for files and output of our own: nobody else knows PyYAML
 """
 
 from hanse.manifests.conversion import convert
 from hanse.manifests.converted import Converted, ImportedJob, Origin, Unmapped
 from hanse.manifests.json_form import ConvertedJson, to_json
-from hanse.manifests.reader import MANIFEST_BYTES_MAX
+from hanse.manifests.reader import MANIFEST_BYTES_MAX, plain
 from hanse.manifests.resource_files import QueueSpec, ResourceSpec, read_resources
+from hanse.manifests.yaml_text import to_yaml
 
 __all__ = [
     "MANIFEST_BYTES_MAX",
@@ -31,6 +33,8 @@ __all__ = [
     "ResourceSpec",
     "Unmapped",
     "convert",
+    "plain",
     "read_resources",
     "to_json",
+    "to_yaml",
 ]

@@ -13,12 +13,22 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn
-
-import yaml
+from typing import Final, NoReturn
 
 from hanse.manifests.scalars import ScalarValue, describe, resolve
 from hanse.manifests.tree import Entry, Node, Row, Scalar, Table, Tree
+from hanse.manifests.yaml_text import (
+    AliasEvent,
+    Event,
+    Events,
+    MappingEndEvent,
+    MappingStartEvent,
+    MarkedYAMLError,
+    ScalarEvent,
+    SequenceEndEvent,
+    StreamEndEvent,
+    YAMLError,
+)
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 
@@ -31,10 +41,8 @@ _TAG: Final = "tag:yaml.org,2002:"
 _SCALAR_TAGS: Final = frozenset(("str", "int", "float", "bool", "null"))
 _MERGE: Final = "<<"
 
-Event = Any  # types-PyYAML leaves the fields of events, and the marks on them, undescribed
 
-
-class Lines:
+class _Lines:
     """The line of a mark as an editor counts it; YAML breaks lines at three more characters, which nobody sees."""
 
     _UNSEEN_BREAKS: Final = ("\x85", "\u2028", "\u2029")
@@ -47,6 +55,36 @@ class Lines:
         return mark.line + 1 if self._ends is None else bisect_left(self._ends, mark.index) + 1
 
 
+def compose(source: str) -> tuple[Tree, ...]:
+    """All documents that are not empty, in order.
+
+    Raises:
+        InvalidArgument: reason YAML (with the line), or TOO_DEEP, TOO_MANY, TOO_MANY_NODES, YAML_BOMB.
+    """
+    events, lines = Events(source), _Lines(source)
+    try:
+        return tuple(_Composer(events, source, lines).documents())
+    except YAMLError as error:
+        raise _refusal(error, source, lines) from None
+    finally:
+        events.close()
+
+
+def _refusal(error: YAMLError, source: str, lines: _Lines) -> InvalidArgument:
+    if not isinstance(error, MarkedYAMLError):
+        position = getattr(error, "position", 0)
+        line = source.encode().count(b"\n", 0, position) + 1
+        return InvalidArgument(f"not YAML: {getattr(error, 'reason', error)}", reason="YAML", line=line)
+    mark, begun = error.problem_mark or error.context_mark, error.context_mark
+    last = source.rstrip("\n").count("\n") + 1
+    line = min(lines.of(mark), last) if mark else 0
+    if "maximum nesting depth" in (error.problem or ""):
+        _too_deep(line)
+    what = " ".join(part for part in (error.problem, error.context) if part)
+    where = f" begun in line {lines.of(begun)}" if begun and lines.of(begun) < line else ""
+    return InvalidArgument(f"not YAML: {what}{where}", reason="YAML", line=line)
+
+
 @dataclass(slots=True)
 class _Anchored:
     node: Node
@@ -54,11 +92,11 @@ class _Anchored:
     height: int
 
 
-class Composer:
+class _Composer:
     """Events to nodes, with the counts that the limits need. One per manifest."""
 
-    def __init__(self, loader: yaml.CSafeLoader, source: str, lines: Lines) -> None:
-        self._loader = loader
+    def __init__(self, events: Events, source: str, lines: _Lines) -> None:
+        self._events = events
         self._lines = lines
         self._source = source
         self._nodes = 0
@@ -69,12 +107,12 @@ class Composer:
         self._next()
         for _ in range(MANIFEST_DOCUMENTS_MAX):
             event = self._next()
-            if isinstance(event, yaml.StreamEndEvent):
+            if isinstance(event, StreamEndEvent):
                 return
             tree = self._document(event)
             if not (isinstance(tree.root, Scalar) and tree.root.value is None):
                 yield tree
-        if not isinstance(self._next(), yaml.StreamEndEvent):
+        if not isinstance(self._next(), StreamEndEvent):
             raise InvalidArgument(
                 f"more than {MANIFEST_DOCUMENTS_MAX:,} documents; split the file", reason="TOO_MANY"
             )
@@ -89,7 +127,7 @@ class Composer:
         return Tree(root, self._line(first), text, self._source, self._alias_nodes > before)
 
     def _next(self) -> Event:
-        return self._loader.get_event()
+        return self._events.next()
 
     def _line(self, event: Event) -> int:
         return self._lines.of(event.start_mark)
@@ -97,10 +135,10 @@ class Composer:
     def _node(self, event: Event, depth: int) -> tuple[Node, int]:
         """The node that begins with `event`, and its height."""
         line = self._line(event)
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, AliasEvent):
             return self._alias(str(event.anchor), line, depth)
         if depth > MANIFEST_DEPTH_LEVELS_MAX:
-            too_deep(line)
+            _too_deep(line)
         self._count(1, line)
         if event.anchor is None:
             return self._fresh(event, depth)
@@ -111,9 +149,9 @@ class Composer:
         return node, height
 
     def _fresh(self, event: Event, depth: int) -> tuple[Node, int]:
-        if isinstance(event, yaml.ScalarEvent):
+        if isinstance(event, ScalarEvent):
             return _scalar(event, self._line(event)), 1
-        if isinstance(event, yaml.MappingStartEvent):
+        if isinstance(event, MappingStartEvent):
             _check_tag(event, "map", self._line(event))
             return self._table(event, depth)
         _check_tag(event, "seq", self._line(event))
@@ -123,7 +161,7 @@ class Composer:
         items: list[Node] = []
         height = 0
         event: Event
-        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+        while not isinstance(event := self._next(), SequenceEndEvent):
             node, under = self._node(event, depth + 1)
             items.append(node)
             height = max(height, under)
@@ -134,7 +172,7 @@ class Composer:
         merged: list[Table] = []
         height = 0
         event: Event
-        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+        while not isinstance(event := self._next(), MappingEndEvent):
             line = self._line(event)
             key, is_merge = self._key(event, depth)
             node, under = self._node(self._next(), depth + 1)
@@ -158,7 +196,7 @@ class Composer:
         node, _ = self._node(event, depth + 1)
         if not isinstance(node, Scalar):
             _broken("a key is a mapping or a list; keys are texts", line)
-        plain = isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.style in (None, "")
+        plain = isinstance(event, ScalarEvent) and event.implicit[0] and event.style in (None, "")
         if plain and node.text == _MERGE:
             return _MERGE, True
         value = node.value
@@ -180,7 +218,7 @@ class Composer:
                 line=line,
             )
         if depth + target.height - 1 > MANIFEST_DEPTH_LEVELS_MAX:
-            too_deep(line)
+            _too_deep(line)
         return target.node, target.height
 
     def _count(self, nodes: int, line: int) -> None:
@@ -239,7 +277,7 @@ def _broken(what: str, line: int) -> NoReturn:
     raise InvalidArgument(what, reason="YAML", line=line)
 
 
-def too_deep(line: int) -> NoReturn:
+def _too_deep(line: int) -> NoReturn:
     raise InvalidArgument(
         f"nested deeper than {MANIFEST_DEPTH_LEVELS_MAX} levels; a manifest never needs that",
         reason="TOO_DEEP",

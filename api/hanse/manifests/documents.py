@@ -6,14 +6,13 @@ defined outside of it.
 """
 
 import json
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from hanse.manifests.fields import Field
 from hanse.manifests.reader import parse
-from hanse.manifests.tree import Node, Row, Scalar, Table, Tree
+from hanse.manifests.tree import Table, Tree, plain_node
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 
@@ -99,20 +98,9 @@ def _document(field: Field, kind: str, text: str, place: str, *, inherited: str 
 
 def _standing_alone(table: Table, tree: Tree) -> str:
     if tree.aliased:
-        return json.dumps(_plain(table), ensure_ascii=False, indent=1)
+        return json.dumps(plain_node(table), ensure_ascii=False, indent=1)
     start, end, column = table.span
     return " " * column + tree.source[start:end].rstrip() + "\n"
-
-
-def _plain(node: Node) -> object:
-    match node:
-        case Scalar():
-            value = node.value
-            return node.text if isinstance(value, float) and not math.isfinite(value) else value
-        case Row():
-            return [_plain(item) for item in node.items]
-        case Table():
-            return {key: _plain(entry.node) for key, entry in node.entries.items()}
 
 
 @contextmanager

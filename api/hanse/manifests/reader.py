@@ -7,10 +7,8 @@ read as the YAML that it nearly is. What is not YAML is refused in one line, wit
 import re
 from typing import Final
 
-import yaml
-
-from hanse.manifests.composer import Composer, Lines, too_deep
-from hanse.manifests.tree import Tree
+from hanse.manifests.composer import compose
+from hanse.manifests.tree import Tree, plain_node
 from hanse.model.errors import InvalidArgument
 
 MANIFEST_BYTES_MAX: Final = 1 << 20
@@ -23,14 +21,7 @@ def parse(text: str | bytes) -> tuple[Tree, ...]:
         InvalidArgument: reason YAML (with the line), or TOO_LARGE, TOO_DEEP, TOO_MANY_NODES, YAML_BOMB.
     """
     source = _surrogates_joined(_decoded(text))
-    loader = yaml.CSafeLoader(source)
-    lines = Lines(source)
-    try:
-        return tuple(Composer(loader, source, lines).documents())
-    except yaml.YAMLError as error:
-        raise _refusal(error, source, lines) from None
-    finally:
-        loader.dispose()
+    return compose(source)
 
 
 def _decoded(text: str | bytes) -> str:
@@ -76,16 +67,13 @@ def _joined(match: re.Match[str]) -> str:
     return f"\\U{0x10000 + ((int(high, 16) - 0xD800) << 10) + (int(low, 16) - 0xDC00):08x}"
 
 
-def _refusal(error: yaml.YAMLError, source: str, lines: Lines) -> InvalidArgument:
-    if not isinstance(error, yaml.MarkedYAMLError):
-        position = getattr(error, "position", 0)
-        line = source.encode().count(b"\n", 0, position) + 1
-        return InvalidArgument(f"not YAML: {getattr(error, 'reason', error)}", reason="YAML", line=line)
-    mark, begun = error.problem_mark or error.context_mark, error.context_mark
-    last = source.rstrip("\n").count("\n") + 1
-    line = min(lines.of(mark), last) if mark else 0
-    if "maximum nesting depth" in (error.problem or ""):
-        too_deep(line)
-    what = " ".join(part for part in (error.problem, error.context) if part)
-    where = f" begun in line {lines.of(begun)}" if begun and lines.of(begun) < line else ""
-    return InvalidArgument(f"not YAML: {what}{where}", reason="YAML", line=line)
+def plain(text: str | bytes) -> object:
+    """The only document of a text as dicts, lists and scalars; for files of our own (settings, fleets).
+
+    Raises:
+        InvalidArgument: as `parse`; also TOO_MANY for several documents. An empty text is None.
+    """
+    trees = parse(text)
+    if len(trees) > 1:
+        raise InvalidArgument("several documents; one is wanted", reason="TOO_MANY", line=trees[1].line)
+    return plain_node(trees[0].root) if trees else None

@@ -1,5 +1,6 @@
 """One document of a manifest as a tree: every node knows its line, every mapping its place in the text."""
 
+import math
 from dataclasses import dataclass
 
 from hanse.manifests.scalars import ScalarValue
@@ -57,3 +58,15 @@ class Tree:
     text: str
     source: str
     aliased: bool
+
+
+def plain_node(node: Node) -> object:
+    """The values without their places; an infinity, which JSON lacks, becomes the text that was written."""
+    match node:
+        case Scalar():
+            value = node.value
+            return node.text if isinstance(value, float) and not math.isfinite(value) else value
+        case Row():
+            return [plain_node(item) for item in node.items]
+        case Table():
+            return {key: plain_node(entry.node) for key, entry in node.entries.items()}

@@ -10,25 +10,14 @@ from hanse.manifests.composer import (
     MANIFEST_DOCUMENTS_MAX,
     MANIFEST_NODES_MAX,
 )
-from hanse.manifests.reader import MANIFEST_BYTES_MAX, parse
-from hanse.manifests.tree import Node, Row, Scalar, Table
+from hanse.manifests.reader import MANIFEST_BYTES_MAX, parse, plain
+from hanse.manifests.tree import Table
+from hanse.manifests.yaml_text import to_yaml
 from hanse.model.errors import InvalidArgument
 
 
-def plain(node: Node) -> object:
-    """The values without their lines."""
-    match node:
-        case Scalar():
-            return node.value
-        case Row():
-            return [plain(item) for item in node.items]
-        case Table():
-            return {key: plain(entry.node) for key, entry in node.entries.items()}
-
-
 def only(text: str | bytes) -> object:
-    (tree,) = parse(text)
-    return plain(tree.root)
+    return plain(text)
 
 
 def refused(text: str | bytes) -> tuple[str, int]:
@@ -70,6 +59,20 @@ def test_text_reads_as(text: str | bytes, value: object) -> None:
 @pytest.mark.parametrize("text", ["", "   \n", "---\n---\n", "# only a comment\n", "~", "null"])
 def test_empty_documents_are_left_out(text: str) -> None:
     assert parse(text) == ()
+
+
+def test_one_document_is_plain_values() -> None:
+    assert plain("") is None
+    assert plain("a: [1, .inf, {b: ~}]") == {"a": [1, ".inf", {"b": None}]}
+    with pytest.raises(InvalidArgument) as caught:
+        plain("a: 1\n---\nb: 2\n")
+    assert (caught.value.reason, caught.value.line) == ("TOO_MANY", 3)
+
+
+def test_plain_values_are_written_so_that_they_read_the_same() -> None:
+    value = {"name": "NO", "count": 8, "text": "8", "yes": "010", "list": ["é", "1:30", None], "long": "x " * 100}
+    assert plain(to_yaml(value)) == value
+    assert to_yaml({"b": 1, "a": 2}) == "b: 1\na: 2\n"
 
 
 def test_documents_keep_their_own_text_and_lines() -> None:
