@@ -39,16 +39,21 @@ UNITS_WAITING_MAX: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """Guards and operations that take effect together or not at all."""
+    """Guards and operations that take effect together or not at all; `bytes` at least what `txn_bytes` says."""
 
     guards: tuple[Guard, ...]
     ops: tuple[Op, ...]
+    bytes: int
+
+    @classmethod
+    def of(cls, guards: tuple[Guard, ...], ops: tuple[Op, ...]) -> "Unit":
+        """A unit whose size is counted here."""
+        return cls(guards, ops, txn_bytes(Txn(guards, ops)))
 
 
 @dataclass(slots=True)
 class _Waiting:
     unit: Unit
-    bytes: int
     done: asyncio.Future[Outcome]
 
 
@@ -71,7 +76,7 @@ class _Group:
         self.members.append(waiting)
         self.guards.update(guards)
         self.ops.update({op.key: op for op in unit.ops})
-        self.bytes += waiting.bytes
+        self.bytes += waiting.unit.bytes
         return True
 
     def _fits(self, waiting: _Waiting, guards: dict[str, Guard], written: set[str]) -> bool:
@@ -79,7 +84,7 @@ class _Group:
         return (
             len(self.guards) + new_guards <= TXN_OPS_MAX
             and len(self.ops) + len(written) <= TXN_OPS_MAX
-            and self.bytes + waiting.bytes <= TXN_BYTES_MAX
+            and self.bytes + waiting.unit.bytes <= TXN_BYTES_MAX
             and all(self.guards[key] == guard for key, guard in guards.items() if key in self.guards)
             and not any(key in self.ops or key in self.guards for key in written)
             and not any(key in self.ops for key in guards)
@@ -108,7 +113,7 @@ class GroupCommitter:
             raise ResourceExhausted(
                 f"{UNITS_WAITING_MAX} writes wait for the store; try again later", reason="TOO_MANY_WRITES"
             )
-        waiting = _Waiting(unit, txn_bytes(Txn(unit.guards, unit.ops)), asyncio.get_running_loop().create_future())
+        waiting = _Waiting(unit, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
         self._arrived.set()
         return await waiting.done

@@ -16,8 +16,8 @@ from hanse.model.job import OnInfrastructure
 from hanse.model.lifecycle import RETRIES_MAX, JobState, State, encode_state
 from hanse.model.reasons import Reason
 from hanse.store import keys
-from hanse.store.contract import TXN_BYTES_MAX, TXN_OPS_MAX, Guard, ModRevisionIs, Op, Put, Txn
-from hanse.store.limits import txn_bytes
+from hanse.store.contract import TXN_BYTES_MAX, TXN_OPS_MAX, Guard, ModRevisionIs, Put
+from hanse.store.limits import ENTRY_OVERHEAD_BYTES
 from hanse.store.schema import SpecEnvelope, encode_spec
 
 OPS_PER_JOB: Final = 3
@@ -46,7 +46,7 @@ class Draft:
     index: int
     job: JobId
     queue: QueueName
-    ops: tuple[Op, ...]
+    ops: tuple[Put, ...]
     bytes: int
 
     @property
@@ -84,8 +84,14 @@ def draft(
         Put(keys.state(job), encode_state(_state(accepted, now_ms=now_ms, write_id=write_id))),
         Put(keys.name(accepted.spec.name, job), INDEX_VALUE),
     )
-    guards = (ModRevisionIs(keys.state(job), 0), ModRevisionIs(keys.queue(accepted.spec.queue), 1))
-    return Draft(index, job, accepted.spec.queue, ops, txn_bytes(Txn(guards, ops)))
+    return Draft(index, job, accepted.spec.queue, ops, _bytes(ops, accepted.spec.queue))
+
+
+def _bytes(ops: tuple[Put, ...], queue: QueueName) -> int:
+    """What a job adds to a transaction, guards included, as `store.limits.txn_bytes` counts. Its keys are ASCII."""
+    puts = sum([len(op.key) + len(op.value) + ENTRY_OVERHEAD_BYTES for op in ops])
+    guarded = len(ops[1].key) + len(keys.QUEUES) + len(queue)
+    return puts + 2 * (guarded + 2 * ENTRY_OVERHEAD_BYTES)
 
 
 def _state(accepted: Accepted, *, now_ms: int, write_id: int) -> JobState:

@@ -26,7 +26,8 @@ from typing import Final
 
 import msgspec
 
-from hanse.api.v1 import job_pb2, job_service_pb2, job_spec_pb2
+from hanse.api.v1 import job_service_pb2
+from hanse.apiserver.batches import Memo, answer, check_batch, id_of, memo_of, named_twice, queue_full
 from hanse.apiserver.capacity import EmptyFleet
 from hanse.apiserver.catalog import Stored, read_queue_names, read_terms
 from hanse.apiserver.commits import GroupCommitter, Unit
@@ -39,10 +40,9 @@ from hanse.apiserver.settings import ApiSettings
 from hanse.apiserver.vetting import Accepted, World, vet
 from hanse.apiserver.writes import gave_up
 from hanse.kit.clock import Clock
-from hanse.model.errors import HanseError, InvalidArgument, ResourceExhausted
-from hanse.model.ids import JobId, QueueName, QueueUid, job_id
-from hanse.model.names import is_subdomain, quoted
-from hanse.model.reasons import Reason
+from hanse.model.errors import HanseError, InvalidArgument
+from hanse.model.ids import JobId, QueueName, QueueUid
+from hanse.model.names import is_subdomain
 from hanse.store import keys
 from hanse.store.contract import (
     READ_KEYS_MAX,
@@ -51,14 +51,13 @@ from hanse.store.contract import (
     KeyValue,
     LeaseGone,
     ModRevisionIs,
+    Op,
     Put,
     Store,
     Unknown,
 )
 from hanse.store.limits import ENTRY_OVERHEAD_BYTES
 from hanse.store.schema import QueueValue, decode, decode_spec
-from hanse.wire.errors import code_of, error_of, error_to_wire
-from hanse.wire.limits import BATCH_BYTES_MAX, JOBS_PER_BATCH_MAX
 
 METHOD: Final = "SubmitJobs"
 ROUNDS_MAX: Final = 8
@@ -66,24 +65,6 @@ VETTED_PER_TURN: Final = 32
 """Jobs that are checked before other calls get a turn."""
 
 WRITE_ID_BITS: Final = 63
-REFUSAL_CHARS_MAX: Final = 300
-
-
-class Memo(msgspec.Struct):
-    """What the record of a submission remembers: uids of its queues, and why jobs were refused."""
-
-    queues: dict[str, str] = {}
-    refused: dict[int, tuple[int, str, str, str]] = {}
-
-    def refuse(self, index: int, error: HanseError) -> None:
-        text = error.message[:REFUSAL_CHARS_MAX]
-        self.refused[index] = (code_of(error), error.reason, error.path, text)
-
-    def error(self, index: int) -> HanseError | None:
-        if index not in self.refused:
-            return None
-        code, reason, path, message = self.refused[index]
-        return error_of(code, message, reason=reason, path=path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +75,11 @@ class _Round:
     drafts: tuple[Draft, ...]
     queues: Mapping[QueueName, Stored[QueueValue]]
     record_revision: int
+
+    @property
+    def ids(self) -> dict[int, JobId]:
+        """Ids that this round has computed, by index."""
+        return {one.index: one.job for one in self.drafts}
 
 
 class Submitter:
@@ -140,7 +126,7 @@ class Submitter:
         for number in range(ROUNDS_MAX):
             record = await self._requests.find(request)
             if record is not None and record.value.done:
-                return answer(request, message, _memo(record), revision=record.revision)
+                return answer(request, message, memo_of(record), revision=record.revision)
             found = await self._plan(message, request, origin, record, again=number > 0)
             if record is None and not found.drafts and not _any_stored(message, found.memo):
                 return answer(request, message, found.memo, stored=False)
@@ -151,7 +137,7 @@ class Submitter:
                 continue
             if isinstance(outcome, int):
                 self._count(found)
-                return answer(request, message, found.memo, revision=outcome)
+                return answer(request, message, found.memo, ids=found.ids, revision=outcome)
             unknown = isinstance(outcome, Unknown)
         raise gave_up(unknown=unknown)
 
@@ -179,7 +165,7 @@ class Submitter:
         for index, spec in enumerate(message.jobs):
             if index % VETTED_PER_TURN == VETTED_PER_TURN - 1:
                 await asyncio.sleep(0)
-            result = _twice(spec, names) or vet(spec, world)
+            result = named_twice(spec, names) or vet(spec, world)
             if isinstance(result, HanseError):
                 memo.refuse(index, result)
             else:
@@ -198,7 +184,7 @@ class Submitter:
             mine = [index for index, a in accepted.items() if a.queue.uid == uid]
             for index in mine[room:]:
                 name = accepted.pop(index).spec.queue
-                memo.refuse(index, _queue_full(name, self._settings.queue_pending_max))
+                memo.refuse(index, queue_full(name, self._settings.queue_pending_max))
 
     async def _plan(
         self,
@@ -214,7 +200,7 @@ class Submitter:
         if record is None:
             memo, accepted = await self._vet(message, world)
         else:
-            memo, accepted = _resumed(message, _memo(record), world)
+            memo, accepted = _resumed(message, memo_of(record), world)
         drafts = await self._drafts(message, request, origin, memo, accepted)
         if memo.refused and message.atomic and record is None:
             return _Round(memo, (), world.queues, 0)
@@ -239,7 +225,7 @@ class Submitter:
                 drafts.append(
                     draft(
                         index,
-                        _id(request, memo, message.jobs[index].queue, index),
+                        id_of(request, memo, message.jobs[index].queue, index),
                         message.jobs[index],
                         one,
                         origin,
@@ -276,12 +262,13 @@ class Submitter:
     async def _write(self, request: Request, found: _Round) -> int | Unknown | None:
         """The revision at which everything is stored, or why it is not known to be: another round is needed."""
         text = msgspec.json.encode(found.memo).decode()
-        record_bytes = len(text) + len(request.key) + len(request.body) + 8 * ENTRY_OVERHEAD_BYTES
-        first, *rest = units(found.drafts, record_bytes=record_bytes)
+        note = await self._requests.record(request, answer=text, done=True)
+        first, *rest = units(found.drafts, record_bytes=record_bytes(note, request.unused))
         if found.record_revision:
             rest, first, revision = [first, *rest], [], found.record_revision
         else:
-            note = await self._requests.record(request, answer=text, done=not rest)
+            if rest:
+                note = await self._requests.record(request, answer=text, done=False)
             outcome = await self._commit(first, found, request.unused, note)
             if not isinstance(outcome, Committed):
                 return outcome if isinstance(outcome, Unknown) else None
@@ -313,8 +300,11 @@ class Submitter:
         guards: list[Guard] = [record]
         guards.extend(ModRevisionIs(keys.queue(name), found.queues[name].revision) for name in queues)
         guards.extend(one.guard for one in drafts)
-        ops = [op for one in drafts for op in one.ops]
-        outcome = await self._committer.commit(Unit(tuple(guards), tuple(ops if note is None else [*ops, note])))
+        ops: list[Op] = [op for one in drafts for op in one.ops]
+        if note is not None:
+            ops.append(note)
+        size = sum(one.bytes for one in drafts) + record_bytes(note, record)
+        outcome = await self._committer.commit(Unit(tuple(guards), tuple(ops), size))
         return outcome if isinstance(outcome, Committed | Unknown) else None
 
     def _count(self, found: _Round) -> None:
@@ -322,26 +312,10 @@ class Submitter:
             self._pending.accepted(QueueUid(found.queues[name].value.uid), jobs)
 
 
-def check_batch(message: job_service_pb2.SubmitJobsRequest) -> None:
-    """Refuse a batch that is too large or empty.
-
-    Raises:
-        InvalidArgument: reason BATCH_TOO_LARGE or BATCH_EMPTY.
-    """
-    if not message.jobs:
-        raise InvalidArgument("the batch holds no job; send at least one", reason="BATCH_EMPTY", path="jobs")
-    if len(message.jobs) > JOBS_PER_BATCH_MAX:
-        raise InvalidArgument(
-            f"{len(message.jobs)} jobs in one batch; send at most {JOBS_PER_BATCH_MAX}, or use StreamJobs",
-            reason="BATCH_TOO_LARGE",
-            path="jobs",
-        )
-    if (size := message.ByteSize()) > BATCH_BYTES_MAX:
-        raise InvalidArgument(
-            f"the batch has {size} bytes; send at most {BATCH_BYTES_MAX}, in several batches",
-            reason="BATCH_TOO_LARGE",
-            path="jobs",
-        )
+def record_bytes(note: Put | None, guard: Guard) -> int:
+    """What the record of a request adds to a transaction: the guard on it, and the note if it is written."""
+    written = 0 if note is None else len(note.key) + len(note.value) + ENTRY_OVERHEAD_BYTES
+    return written + 2 * (len(guard.key) + ENTRY_OVERHEAD_BYTES)
 
 
 def _resumed(
@@ -360,66 +334,6 @@ def _resumed(
     return memo, accepted
 
 
-def answer(
-    request: Request,
-    message: job_service_pb2.SubmitJobsRequest,
-    memo: Memo,
-    *,
-    stored: bool = True,
-    revision: int = 0,
-) -> job_service_pb2.SubmitJobsResponse:
-    """What the caller is told; the same for the first call and for every repetition."""
-    return job_service_pb2.SubmitJobsResponse(
-        request_id=request.id,
-        jobs=[_submitted(request, spec, memo, index, stored=stored) for index, spec in enumerate(message.jobs)],
-        aborted=not stored and message.atomic and bool(memo.refused),
-        revision=revision,
-    )
-
-
-def _submitted(
-    request: Request, spec: job_spec_pb2.JobSpec, memo: Memo, index: int, *, stored: bool
-) -> job_service_pb2.SubmittedJob:
-    result = job_service_pb2.SubmittedJob(name=spec.name, queue=spec.queue)
-    error = memo.error(index)
-    if error is not None:
-        result.reason = error.reason
-        result.error.CopyFrom(error_to_wire(error))
-    elif stored:
-        result.id = _id(request, memo, spec.queue, index)
-        result.state = job_pb2.JOB_STATE_PENDING
-        result.reason = Reason.WAITING.name
-    return result
-
-
-def _id(request: Request, memo: Memo, queue: str, index: int) -> JobId:
-    return job_id(QueueUid(memo.queues[queue]), request.principal, request.id, index)
-
-
-def _memo(record: Record) -> Memo:
-    return msgspec.json.decode(record.value.answer, type=Memo)
-
-
 def _any_stored(message: job_service_pb2.SubmitJobsRequest, memo: Memo) -> bool:
     """Whether a round without drafts means that all is stored already, rather than that all is refused."""
     return len(memo.refused) < len(message.jobs) and not (message.atomic and memo.refused)
-
-
-def _twice(spec: job_spec_pb2.JobSpec, names: set[tuple[str, str]]) -> InvalidArgument | None:
-    key = (spec.queue, spec.name)
-    if key in names:
-        return InvalidArgument(
-            f"job {quoted(spec.name)} is in this submission twice; give each a name of its own",
-            reason="DUPLICATE",
-            path="name",
-        )
-    names.add(key)
-    return None
-
-
-def _queue_full(name: str, pending_max: int) -> ResourceExhausted:
-    return ResourceExhausted(
-        f"queue {quoted(name)} holds {pending_max} waiting jobs, which is its limit; wait until some have started",
-        reason="QUEUE_FULL",
-        path="queue",
-    )

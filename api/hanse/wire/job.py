@@ -29,6 +29,7 @@ from hanse.model.job import (
     VolumeKind,
 )
 from hanse.model.resources import Resources
+from hanse.model.selectors import Selector
 from hanse.wire.enums import enum_from_wire
 from hanse.wire.selectors import (
     selector_from_wire,
@@ -39,6 +40,12 @@ from hanse.wire.selectors import (
 
 START_SKEW_DEFAULT_S: Final = 60
 INT64_MAX: Final = 2**63 - 1
+
+# Most fields of most jobs are not set, and asking whether a message is there costs a tenth of reading an empty one.
+_ALL: Final = Selector()
+_ANYWHERE: Final = Topology()
+_NOTHING: Final = PodTemplate()
+_ONCE: Final = RestartPolicy()
 
 _LATER: Final = (
     ("array", "job arrays are"),
@@ -76,7 +83,7 @@ def spec_from_wire(message: pb.JobSpec, *, path: str = "") -> JobSpec:
         priority_class=message.priority_class,
         labels=MappingProxyType(dict(sorted(message.labels.items()))),
         duration_s=message.duration_s,
-        restart=_restart_from_wire(message.restart, f"{at}restart"),
+        restart=_restart_from_wire(message.restart, f"{at}restart") if message.HasField("restart") else _ONCE,
         max_pools=message.max_pools or 1,
         start_skew_max_s=message.start_skew_max_s or START_SKEW_DEFAULT_S,
         on_pool_lost=_on_pool_lost_from_wire(message.on_pool_lost, f"{at}on_pool_lost"),
@@ -100,12 +107,12 @@ def _pod_set_from_wire(message: pb.PodSet, path: str) -> PodSet:
         min_count=message.min_count if message.HasField("min_count") else message.count,
         resources=Resources(message.resources),
         flavors=tuple(FlavorName(flavor) for flavor in message.flavors),
-        selector=selector_from_wire(message.selector, f"{path}.selector"),
+        selector=selector_from_wire(message.selector, f"{path}.selector") if message.HasField("selector") else _ALL,
         tolerations=tuple(
             toleration_from_wire(t, f"{path}.tolerations[{i}]") for i, t in enumerate(message.tolerations)
         ),
-        topology=_topology_from_wire(message.topology),
-        template=_template_from_wire(message.template, path),
+        topology=_topology_from_wire(message.topology) if message.HasField("topology") else _ANYWHERE,
+        template=_template_from_wire(message.template, path) if message.HasField("template") else _NOTHING,
     )
 
 
@@ -204,10 +211,10 @@ def _pod_set_to_wire(pod_set: PodSet) -> pb.PodSet:
         min_count=pod_set.min_count,
         resources=dict(pod_set.resources),
         flavors=pod_set.flavors,
-        selector=selector_to_wire(pod_set.selector),
+        selector=selector_to_wire(pod_set.selector) if pod_set.selector.terms else None,
         tolerations=[toleration_to_wire(t) for t in pod_set.tolerations],
-        topology=_topology_to_wire(pod_set.topology),
-        template=_template_to_wire(pod_set.template),
+        topology=_topology_to_wire(pod_set.topology) if pod_set.topology != _ANYWHERE else None,
+        template=_template_to_wire(pod_set.template) if pod_set.template != _NOTHING else None,
     )
 
 
