@@ -4,7 +4,8 @@
 Pure: equal inputs give equal bytes, on every machine and under every hash seed.
 """
 
-from hanse.shape.codec import decode, encode
+from hanse.shape.clip import encode
+from hanse.shape.codec import decode
 from hanse.shape.decision import Decision, SetTake, apply
 from hanse.shape.errors import ShapeError
 from hanse.shape.fit import Fit, could_ever_fit, fit, fit_ask, quick_reject

@@ -8,7 +8,6 @@ GROUPS_MAX: Final = 8  # node groups with level lists of their own in one pool
 CLASSES_MAX: Final = 48  # host classes that a shape tells apart
 GPUS_PER_HOST_MAX: Final = 256
 HOSTS_MAX: Final = 1_000_000  # hosts of one pool
-DOMAINS_MAX: Final = 20_000  # domains of one pool, equal siblings counted once
 TEXT_BYTES_MAX: Final = 512  # any single name inside a shape
 AMOUNT_MAX: Final = 2**62
 

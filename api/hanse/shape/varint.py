@@ -3,7 +3,7 @@
 from hanse.shape.errors import ShapeError
 
 _ONE_BYTE = tuple(bytes((i,)) for i in range(128))
-VARINT_BYTES_MAX = 32  # histogram ranks of hostile size stay bounded
+VARINT_BYTES_MAX = 10  # 64 bits and a little
 
 
 def put(value: int) -> bytes:
@@ -32,6 +32,15 @@ class Reader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0
+
+    @property
+    def at(self) -> int:
+        """Bytes read so far."""
+        return self._at
+
+    def since(self, start: int) -> bytes:
+        """The bytes from `start` to here."""
+        return self._data[start : self._at]
 
     def number(self, most: int) -> int:
         """The next integer, at most `most`, in its shortest form."""
