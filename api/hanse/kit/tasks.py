@@ -10,7 +10,7 @@ single error into a group that each caller would have to unpack.
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 
 from hanse.model.errors import ResourceExhausted
 
@@ -45,6 +45,12 @@ async def cancelled(tasks: list[asyncio.Task[object]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def close_iterator(iterator: AsyncIterator[object]) -> None:
+    """Let an iterator that is left early run its `finally` now, where its owner awaits it."""
+    if isinstance(iterator, AsyncGenerator):
+        await iterator.aclose()
 
 
 class TaskPool:

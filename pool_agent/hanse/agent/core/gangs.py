@@ -116,12 +116,13 @@ class Gangs:
     def relist(self, state: ClusterState, ledger: Ledger) -> int:
         """Take over what the cluster has; `ledger` is fresh and knows the listed nodes and foreign usage.
 
-        No write may be under way, except one whose outcome is in doubt. To be followed by `accept` or `reconcile`.
+        No write may be under way. After a doubt, the list must be one that was made under a newer claim. To be
+        followed by `accept` or `reconcile`.
 
         Returns how many gangs were not as they were thought to be.
         """
         forgetting = {gang.key for gang, op in self._in_flight if gang is not None and isinstance(op, ForgetGang)}
-        self._ledger = ledger
+        self._ledger, self.doubted = ledger, False
         self._take_claim(state)
         self._in_flight.clear()
         self._strangers.clear()
@@ -192,22 +193,22 @@ class Gangs:
 
     def accept(self, revision: int, bindings: Sequence[Binding], *, now_ms: int) -> None:
         """A complete desired set passed the fence: what is not in it is not desired."""
-        self.accepted, self.doubted, self.revision = True, False, revision
+        self.accepted, self.revision = True, revision
         self._waiting.clear()
         for gang in self._gangs.values():
             gang.binding, gang.outdated = None, False
         for binding in sorted(bindings, key=_order):
             self._desire(binding)
         self.outbox.restart()
-        self.reconcile(now_ms=now_ms)
+        self.reconcile(now_ms=now_ms, again=True)
 
-    def reconcile(self, *, now_ms: int) -> None:
-        """Draw every conclusion again, and say again how every desired gang is."""
+    def reconcile(self, *, now_ms: int, again: bool = False) -> None:
+        """Draw every conclusion anew after a list; `again`: say how every gang is, also what was said before."""
         self.changed = True
         self._blocked.clear()
         self._queue = deque(binding.key for binding in sorted(self._waiting.values(), key=_order))
         for gang in list(self._gangs.values()):
-            self._settle(gang, now_ms, again=True)
+            self._settle(gang, now_ms, again=again)
 
     def change(self, revision: int, bindings: Sequence[Binding], removed: Iterable[GangKey], *, now_ms: int) -> None:
         """The desired set changed; it is now that of `revision`."""
@@ -262,7 +263,7 @@ class Gangs:
     @property
     def to_place(self) -> bool:
         """Whether bindings wait that `place` would look at."""
-        return bool(self._queue) and not any(gang.occupies for gang in self._strangers.values())
+        return bool(self._queue) and not self.doubted and not any(gang.occupies for gang in self._strangers.values())
 
     def place(self, limit: int, *, now_ms: int) -> None:
         """Place or refuse up to `limit` waiting gangs, in the order of their creation."""

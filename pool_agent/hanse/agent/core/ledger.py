@@ -46,6 +46,16 @@ class Unplaced:
     found: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class NodeFigures:
+    """Nodes of a pool, those that take work, their accelerators, and which of these nothing uses."""
+
+    nodes: int
+    usable: int
+    gpus: int
+    free_gpus: int
+
+
 class Ledger(Protocol):
     """Capacity and who has taken it. All or nothing, in one step, without waiting."""
 
@@ -76,6 +86,19 @@ class NodeLedger:
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
         self._held: dict[GangKey, Placement] = {}
+
+    @property
+    def node_figures(self) -> NodeFigures:
+        """What a summary says of the nodes, beside their shape."""
+        self.inventory.sync()
+        usable = gpus = free = 0
+        for node in self.inventory.nodes:
+            if node is not None and node.at is not None and node.cls is not None:
+                usable += 1
+                if node.cls.gpu:
+                    gpus += node.facts.allocatable[node.cls.gpu]
+                    free += node.raw_free_gpus
+        return NodeFigures(len(self.inventory), usable, gpus, free)
 
     def place(self, key: GangKey, request: GangRequest, sets: Sequence[BoundSet]) -> Placed | Unplaced:
         """See Ledger."""

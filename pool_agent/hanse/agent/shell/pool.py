@@ -1,0 +1,322 @@
+"""The agent's side of its cluster: one list, one watch, one write at a time, and the core between them.
+
+Rules:
+
+* Nothing is written before a complete desired set was accepted, nor under any epoch but the claimed one. Accepting is
+  claim, then list, then the core: what an older agent wrote before the claim is in the list, and what it sends later
+  is refused (P8).
+* Lists, claims and writes exclude each other, so a list never misses half of a write. Pod counts and changes of the
+  desired set come in between; they are levels, and every list starts the watch anew from its own version, so that
+  none older than the list comes after it.
+* A write that is not answered puts the core in doubt, and only a new claim ends that: the attachment is given up
+  (`claim_wanted`), and the link attaches again under a newer epoch. The same when somebody else has claimed the
+  cluster.
+* Losing the link changes nothing here: what was accepted is carried out, and what runs runs on.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from random import Random
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError
+
+from hanse.agent.cluster.port import (
+    PORT_DEADLINE_S,
+    WRITE_OPS_MAX,
+    Claim,
+    ClusterPort,
+    ClusterState,
+    ClusterUnavailable,
+    Epoch,
+    Superseded,
+    WatchLost,
+)
+from hanse.agent.core.dialects import detect_trees
+from hanse.agent.core.fence import Change, CompleteSet
+from hanse.agent.core.gangs import Gangs
+from hanse.agent.core.inventory import Inventory
+from hanse.agent.core.ledger import NodeLedger
+from hanse.agent.shell.config import AgentConfig
+from hanse.api.v1 import job_spec_pb2
+from hanse.kit.backoff import Backoff
+from hanse.kit.clock import Clock
+from hanse.kit.tasks import close_iterator, race
+from hanse.model.errors import InvalidArgument
+from hanse.model.job import JobSpec
+from hanse.model.placement import Level
+from hanse.model.queue import Flavor
+from hanse.shape import encode
+from hanse.wire.job import spec_from_wire
+
+log = logging.getLogger(__name__)
+
+PLACE_SLICE = 64  # gangs that are placed before others get a turn
+ANSWER_GRACE_S = 1.0  # the port keeps PORT_DEADLINE_S itself; this catches one that does not
+
+T = TypeVar("T")
+
+
+def parse_spec(data: bytes) -> JobSpec:
+    """A job's spec as the link carries it; InvalidArgument if it is none."""
+    try:
+        message = job_spec_pb2.JobSpec.FromString(data)
+    except DecodeError as error:
+        raise InvalidArgument(f"the bytes are no job spec: {error}", path="spec") from None
+    return spec_from_wire(message)
+
+
+class Pool:
+    """See the module.
+
+    Attributes:
+        gangs: the core.
+        ledger: of the nodes as they were listed last and changed since; None before the first list.
+        claim: as it was read, listed or made last.
+        epoch: under which the desired set was accepted.
+        federation: whose agents claimed the cluster, "" before the first acceptance of this run.
+        levels, dialect: of most nodes, as of the last list.
+        to_report, to_publish: set when there may be something to report, or to say in a summary.
+        claim_wanted: set when nothing more can be written under the present claim.
+        resyncs, repairs: lists beside those of acceptances, and how many of them found a difference.
+    """
+
+    def __init__(self, config: AgentConfig, cluster: ClusterPort, clock: Clock, rng: Random) -> None:
+        self.gangs = Gangs(parse_spec)
+        self.ledger: NodeLedger | None = None
+        self.claim: Claim | None = None
+        self.epoch = Epoch()
+        self.federation = ""
+        self.dialect = config.dialect
+        self.levels: tuple[Level, ...] = config.levels or ()
+        self.to_report = asyncio.Event()
+        self.to_publish = asyncio.Event()
+        self.claim_wanted = asyncio.Event()
+        self.resyncs = 0
+        self.repairs = 0
+        self._config = config
+        self.cluster = cluster
+        self._clock = clock
+        self._rng = rng
+        self._flavors: tuple[Flavor, ...] = ()
+        self._trees: tuple[tuple[Level, ...], ...] = ((),)
+        self._version = 0
+        self._access = asyncio.Lock()
+        self._listed = asyncio.Event()
+        self._to_write = asyncio.Event()
+        self._to_place = asyncio.Event()
+
+    # ---- asked by the link --------------------------------------------------------------------------------
+
+    async def load(self) -> None:
+        """List the cluster for the first time: who it is, which levels it has, what it holds."""
+        backoff = Backoff(self._config.cluster_retry, self._rng)
+        while True:
+            try:
+                async with self._access:
+                    self._take(await self._answer(self.cluster.list()))
+                return
+            except ClusterUnavailable as error:
+                log.warning("cluster_unavailable", extra={"pool": self._config.pool, "cause": str(error)})
+                await asyncio.sleep(backoff.delay_s())
+
+    async def read_claim(self) -> Claim:
+        """Who may write now. Raises ClusterUnavailable."""
+        self.claim = await self._answer(self.cluster.read_claim())
+        return self.claim
+
+    def set_flavors(self, flavors: tuple[Flavor, ...]) -> None:
+        """The federation's flavors are these; usage stays with its nodes."""
+        if flavors == self._flavors:
+            return
+        self._flavors = flavors
+        if self.ledger is not None:
+            self.ledger.inventory = self.ledger.inventory.rebuilt(flavors, self._trees)
+            self.gangs.changed = True
+            self._poke()
+
+    async def accept(self, federation: str, epoch: Epoch, desired: CompleteSet) -> None:
+        """Make the complete set of an attachment the one that counts.
+
+        Raises:
+            Superseded: a newer epoch has claimed the cluster, or another federation has.
+            ClusterUnavailable: it did not answer; attach anew.
+        """
+        async with self._access:
+            self.gangs.doubt()
+            self.claim = await self._answer(self.cluster.claim(federation, epoch, desired.revision))
+            self.epoch, self.federation = epoch, federation
+            self._take(await self._answer(self.cluster.list()))
+            self.claim_wanted.clear()
+            self.gangs.accept(desired.revision, desired.bindings, now_ms=self._clock.now_ms())
+        self._poke()
+
+    def accept_again(self, desired: CompleteSet) -> None:
+        """A replica sent the complete set once more, under the epoch that has the cluster."""
+        self.gangs.accept(desired.revision, desired.bindings, now_ms=self._clock.now_ms())
+        self._poke()
+
+    def change(self, change: Change) -> None:
+        """The accepted set changed."""
+        self.gangs.change(change.revision, change.bindings, change.removed, now_ms=self._clock.now_ms())
+        self._poke()
+
+    # ---- its own tasks ------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Carry out what is desired until cancelled; after `load`."""
+        await race(
+            write=self._write_on(),
+            place=self._place_on(),
+            watch=self._watch_on(),
+            tend=self._tend(),
+            sync=self._sync(),
+        )
+
+    def _poke(self) -> None:
+        gangs = self.gangs
+        self._to_write.set()
+        if gangs.to_place:
+            self._to_place.set()
+        if gangs.outbox.waiting:
+            self.to_report.set()
+        if gangs.changed:
+            self.to_publish.set()
+
+    async def _place_on(self) -> None:
+        while True:
+            await self._to_place.wait()
+            self._to_place.clear()
+            while self.gangs.to_place:
+                self.gangs.place(PLACE_SLICE, now_ms=self._clock.now_ms())
+                self._poke()
+                await asyncio.sleep(0)
+
+    async def _write_on(self) -> None:
+        while True:
+            await self._to_write.wait()
+            self._to_write.clear()
+            more = True
+            while more:
+                async with self._access:
+                    more = await self._write()
+
+    async def _write(self, *, flush: bool = False) -> bool:
+        """One write of what there is; whether there was anything."""
+        ops = self.gangs.take_ops(WRITE_OPS_MAX, flush=flush)
+        if not ops:
+            return False
+        try:
+            results = await self._answer(self.cluster.write(self.epoch, ops))
+        except (Superseded, ClusterUnavailable) as error:
+            event = "cluster_superseded" if isinstance(error, Superseded) else "cluster_write_in_doubt"
+            log.warning(event, extra={"pool": self._config.pool, "epoch": str(self.epoch), "cause": str(error)})
+            self.gangs.doubt()
+            self.claim_wanted.set()
+            return False
+        self.gangs.written(results, now_ms=self._clock.now_ms())
+        self._poke()
+        return True
+
+    async def _watch_on(self) -> None:
+        while True:
+            self._listed.clear()
+            ended = await race(listed=self._listed.wait(), watch=self._follow(self._version))
+            if ended == "watch":
+                await self._relist()
+
+    async def _follow(self, version: int) -> None:
+        """Take events in until the watch is lost, in whatever way."""
+        batches = self.cluster.watch(version)
+        try:
+            async for events in batches:
+                self.gangs.observe(events, now_ms=self._clock.now_ms())
+                self._poke()
+        except (WatchLost, ClusterUnavailable) as error:
+            log.info("watch_lost", extra={"pool": self._config.pool, "cause": str(error)})
+        finally:
+            await close_iterator(batches)
+
+    async def _relist(self) -> None:
+        """List until it works, so that the watch can begin anew."""
+        backoff = Backoff(self._config.cluster_retry, self._rng)
+        while not self._listed.is_set():
+            try:
+                await self._list_anew()
+            except ClusterUnavailable as error:
+                log.warning("cluster_unavailable", extra={"pool": self._config.pool, "cause": str(error)})
+                await asyncio.sleep(backoff.delay_s())
+            else:
+                await self._listed.wait()  # in doubt nothing was listed: the next claim does it
+
+    async def _sync(self) -> None:
+        """A watch may miss something and never know."""
+        while True:
+            await asyncio.sleep(self._config.resync_s)
+            try:
+                await self._list_anew()
+            except ClusterUnavailable as error:
+                log.info("resync_failed", extra={"pool": self._config.pool, "cause": str(error)})
+
+    async def _list_anew(self) -> None:
+        """List under the present claim, and repair what differs; nothing while in doubt."""
+        async with self._access:
+            if self.gangs.doubted:
+                return
+            state = await self._answer(self.cluster.list())
+            before = self._shape()
+            surprises = self._take(state)
+            self.gangs.reconcile(now_ms=self._clock.now_ms())
+            moved = not self.gangs.to_place and self._shape() != before
+        self.resyncs += 1
+        if surprises or moved:
+            self.repairs += 1
+            found = {"pool": self._config.pool, "gangs": surprises, "shape": moved}
+            log.warning("drift_repaired", extra=found)
+        self._poke()
+
+    def _shape(self) -> bytes:
+        return encode(self.ledger.inventory.shape()) if self.ledger is not None else b""
+
+    async def _tend(self) -> None:
+        """What the cluster would not do is tried again; a newer acceptance is written down, alone if need be."""
+        while True:
+            await asyncio.sleep(self._config.tend_s)
+            self.gangs.retry()
+            if self.gangs.acceptance_behind:
+                async with self._access:
+                    await self._write(flush=True)
+            self._poke()
+
+    # ---- lists --------------------------------------------------------------------------------------------
+
+    def _take(self, state: ClusterState) -> int:
+        """Build nodes and gangs from a list, and let the watch begin there; returns how many gangs differed."""
+        self._find_levels(state)
+        foreign = dict(state.foreign)
+        inventory = Inventory(self._flavors, self._trees)
+        for node in state.nodes:
+            inventory.set_node(node, foreign.get(node.name))
+        self.ledger = NodeLedger(inventory)
+        self.claim, self._version = state.claim, state.version
+        surprises = self.gangs.relist(state, self.ledger)
+        self._listed.set()
+        return surprises
+
+    def _find_levels(self, state: ClusterState) -> None:
+        if self._config.levels is not None:
+            self._trees = (self._config.levels,)
+            return
+        trees = detect_trees(state.nodes)
+        self._trees = tuple(tree.levels for tree in trees) or ((),)
+        self.levels = self._trees[0]
+        self.dialect = self._config.dialect or (trees[0].dialect if trees else "")
+
+    async def _answer(self, call: Awaitable[T]) -> T:
+        """The answer of a call; one that does not keep its deadline is unavailable."""
+        try:
+            async with asyncio.timeout(PORT_DEADLINE_S + ANSWER_GRACE_S):
+                return await call
+        except TimeoutError:
+            raise ClusterUnavailable(f"the cluster did not answer within {PORT_DEADLINE_S:.0f} s") from None
