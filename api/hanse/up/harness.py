@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Final
 
 import grpc
-from hanse.agent.shell.runtime import Agent
 
 from hanse.agent.cluster.simulated import SimulatedCluster
 from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.agent.shell.config import AgentConfig
+from hanse.agent.shell.runtime import Agent
 from hanse.api.v1 import config_service_pb2
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.server_info import Identity
@@ -176,7 +176,7 @@ async def _run_replicas(
     )
     tasks = [asyncio.create_task(seat.run(), name=f"replica-{n}") for n, seat in enumerate(seats)]
     stack.push_async_callback(_stop, tasks, seats)
-    loaded = asyncio.ensure_future(asyncio.gather(*(seat.replica.feed.loaded.wait() for seat in seats)))
+    loaded = asyncio.create_task(_all_loaded(seats), name="loaded")
     await asyncio.wait([*tasks, loaded], timeout=options.ready_s, return_when=asyncio.FIRST_COMPLETED)
     loaded.cancel()
     for task in tasks:
@@ -186,6 +186,11 @@ async def _run_replicas(
         if error is not None:
             raise Unavailable(f"a replica could not start: {error}", reason="START") from error
     return seats
+
+
+async def _all_loaded(seats: Sequence[Seat]) -> None:
+    for seat in seats:
+        await seat.replica.feed.loaded.wait()
 
 
 async def _stop(tasks: Sequence["asyncio.Task[None]"], seats: Sequence[Seat]) -> None:

@@ -13,7 +13,7 @@ REPLICAS_MAX: Final = 32
 
 
 def default_store() -> str:
-    """Where `hanse up` keeps its state unless told otherwise: a SQLite file below HANSE_DATA_DIR, or with user data."""
+    """Where `hanse up` keeps its state unless told otherwise: a file below HANSE_DATA_DIR or the user's data."""
     home = os.environ.get("HANSE_DATA_DIR") or os.path.join(
         os.environ.get("XDG_DATA_HOME") or os.path.join(Path.home(), ".local", "share"), "hanse"
     )
