@@ -36,10 +36,10 @@ def pod_resources(spec: Field, notes: Notes) -> Resources:
 def _containers(spec: Field, notes: Notes) -> Resources:
     running = EMPTY
     for container in _each(spec, "containers"):
-        running = running.plus(_requests(container, notes))
+        running = running.plus(container_request(container, notes))
     sidecars = starting = EMPTY
     for container in _each(spec, "initContainers"):
-        request = _requests(container, notes)
+        request = container_request(container, notes)
         if _is_sidecar(container):
             sidecars = sidecars.plus(request)
             starting = starting.joined(sidecars)
@@ -58,7 +58,8 @@ def _is_sidecar(container: Field) -> bool:
     return policy is not None and policy.text() == "Always"
 
 
-def _requests(container: Field, notes: Notes) -> Resources:
+def container_request(container: Field, notes: Notes) -> Resources:
+    """What one container requests, by its `resources`."""
     resources = container.get("resources")
     if resources is None:
         return EMPTY

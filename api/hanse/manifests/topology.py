@@ -189,6 +189,22 @@ def network_wishes(network: Field, notes: Notes) -> Wishes:
     return Wishes(preferred=level) if soft else Wishes(required=level)
 
 
+def labelled_network(mode: Field | None, tier: Field | None, notes: Notes) -> Wishes:
+    """The same, as KubeRay's labels say it; a tier without a mode says nothing."""
+    if mode is None:
+        if tier:
+            notes.unmapped(tier, "a tier without a mode has no effect")
+        return Wishes()
+    soft = mode.one_of("hard", "soft") == "soft"
+    if tier is None and soft:
+        notes.unmapped(mode, _SPREAD_WHY)
+        return Wishes()
+    if tier is None:
+        mode.refuse("MISSING", "hard without a tier; add the label of the highest tier, or say soft")
+    level = Placed(f"tier-{whole_number(tier, 'as a tier', least=0)}", tier)
+    return Wishes(preferred=level) if soft else Wishes(required=level)
+
+
 def _tier(network: Field) -> Placed[str] | None:
     number, name = network.get("highestTierAllowed"), network.get("highestTierName")
     if number and name:
@@ -198,13 +214,13 @@ def _tier(network: Field) -> Placed[str] | None:
     return Placed(f"tier-{number.at_least(0, 'as a tier')}", number) if number else None
 
 
-def whole_number(field: Field, what: str) -> int:
-    """A positive number that is written as a text, as annotations are."""
+def whole_number(field: Field, what: str, *, least: int = 1) -> int:
+    """A number of at least `least` that is written as a text, as annotations are."""
     text = field.text()
     if not text.isascii() or not text.removeprefix("-").isdigit() or len(text) > 10:
         field.refuse("TYPE", f"{quoted(text)} is not a whole number")
-    if int(text) < 1:
-        field.refuse("COUNT_OUT_OF_RANGE", f"{text} {what}; it must be at least 1")
+    if int(text) < least:
+        field.refuse("COUNT_OUT_OF_RANGE", f"{text} {what}; it must be at least {least}")
     return int(text)
 
 
