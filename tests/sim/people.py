@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 from google.protobuf.message import Message
 
 from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
+from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import AlreadyExists, HanseError, NotFound, ResourceExhausted, Unavailable
-from hanse.model.ids import JobId
+from hanse.model.ids import JobId, job_id
 from hanse.model.job import JobSpec
 from hanse.wire.job import spec_to_wire
 from tests.sim.fleet import GPU, draw_job
@@ -32,9 +33,15 @@ READ_EVERY_S: Final = 6.0
 
 
 class Books:
-    """What people were told."""
+    """What people asked for, and what they were told.
+
+    Attributes:
+        asked: every job that was ever sent, whether or not anybody heard of it; ids follow from the requests.
+        specs: jobs that were acknowledged.
+    """
 
     def __init__(self) -> None:
+        self.asked: dict[JobId, JobSpec] = {}
         self.specs: dict[JobId, JobSpec] = {}
         self.by_request: dict[str, tuple[JobId, ...]] = {}
         self.refused: dict[str, str] = {}
@@ -116,6 +123,9 @@ class People:
             jobs=[spec_to_wire(spec) for spec in batch],
             atomic=self._rng.random() < 0.3,
         )
+        for index, spec in enumerate(batch):
+            uid = next(queue.uid for queue in self._world.fleet.queues if queue.name == spec.queue)
+            self.books.asked[job_id(uid, ANONYMOUS, request.request_id, index)] = spec
         swarm, weather = self._world.weather.swarm, self._world.weather
         if weather.hits(swarm.user_crash_p):
             await self._shout(request)

@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 
 from hanse.model.request import GangRequest
 from hanse.scheduler.core.pending import Service
-from hanse.scheduler.core.plan import Plan
+from hanse.scheduler.core.plan import Blocked, Plan
 from hanse.scheduler.core.snapshot import Limits, Snapshot
 from hanse.scheduler.shell import cycle
 from tests.sim.verdict import Court
@@ -24,7 +24,8 @@ NAME: Final = "run_cycle"
 K = TypeVar("K")
 V = TypeVar("V")
 
-RunCycle = Callable[[Snapshot, Service, Mapping[int, GangRequest], Limits, Random], Plan]
+Before = Mapping[int, Blocked]
+RunCycle = Callable[[Snapshot, Service, Mapping[int, GangRequest], Limits, Random, Before], Plan]
 
 
 @contextmanager
@@ -33,14 +34,20 @@ def watched(court: Court, rng: Random) -> Iterator[None]:
     original: RunCycle = vars(cycle)[NAME]
 
     def run_cycle(
-        snapshot: Snapshot, service: Service, requests: Mapping[int, GangRequest], limits: Limits, own: Random
+        snapshot: Snapshot,
+        service: Service,
+        requests: Mapping[int, GangRequest],
+        limits: Limits,
+        own: Random,
+        before: Before,
     ) -> Plan:
         if rng.random() >= REPLAYED_P:
-            return original(snapshot, service, requests, limits, own)
-        again = copy.deepcopy(service), copy.copy(own)
-        again[1].setstate(own.getstate())
-        plan = original(snapshot, service, requests, limits, own)
-        second = original(_shuffled_snapshot(snapshot, rng), again[0], _shuffled(requests, rng), limits, again[1])
+            return original(snapshot, service, requests, limits, own, before)
+        again, own_again = copy.deepcopy(service), Random()
+        own_again.setstate(own.getstate())
+        plan = original(snapshot, service, requests, limits, own, before)
+        shuffled = _shuffled_snapshot(snapshot, rng)
+        second = original(shuffled, again, _shuffled(requests, rng), limits, own_again, _shuffled(before, rng))
         if plan != second:
             court.accuse("S10", f"equal arguments gave the plans {plan} and {second}")
         return plan

@@ -111,7 +111,7 @@ def _look(world: World, people: People) -> Unsettled | None:
         return Unsettled("L4", "somebody still waits for an answer", ())
     engines: list[Engine] = [site.engine for site in world.pools]
     return (
-        unsettled(world.view, engines, people.books.specs)
+        unsettled(world.view, engines, people.books.asked)
         or running_sets_differ(world.view, engines)
         or world.summary_checks.at_rest(engines)
     )
