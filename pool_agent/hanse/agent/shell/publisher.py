@@ -64,6 +64,7 @@ class Publisher:
     def publish(self) -> None:
         """Make a summary now, unless there is nothing that can be said."""
         self._last_s = self._clock.monotonic()
+        self._pool.to_publish.clear()
         if self._pool.gangs.accepted and not self._pool.gangs.doubted and self._pool.ledger is not None:
             self.latest = self._make(self._pool.ledger)
             for reader in self._readers:
@@ -87,7 +88,6 @@ class Publisher:
             except TimeoutError:
                 self._pool.to_publish.set()
             if self._clock.monotonic() >= self._due_s():
-                self._pool.to_publish.clear()
                 self.publish()
 
     def _due_s(self) -> float:
