@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hanse.agent.core.hosts import is_state
 from hanse.agent.core.inventory import Inventory, Node
 from hanse.agent.core.topology import Domain
 from hanse.model.selectors import untolerated
@@ -29,7 +30,7 @@ class Counted:
 
 def count(inventory: Inventory, s: SetAsk) -> Counted:
     """The pool as a set sees it, node by node."""
-    most = _pods_per_node(inventory, s)
+    most = pods_per_node(inventory, s)
     groups: list[list[int]] = []
     views: list[View] = []
     known_preferred = not s.preferred
@@ -81,7 +82,7 @@ class _Counter:
         return lowest(None, hist, self.lens, depth, whole=whole, whole_hosts=whole_hosts)
 
 
-def _pods_per_node(inventory: Inventory, s: SetAsk) -> list[int]:
+def pods_per_node(inventory: Inventory, s: SetAsk) -> list[int]:
     """By slot, how many pods of the set the node could take now."""
     answers = {cls: _answer(inventory, cls, s) for cls in inventory.table.classes}
     slots: list[int] = []
@@ -117,13 +118,12 @@ def _divided(inventory: Inventory, slots: list[int], s: SetAsk) -> NDArray[np.in
     return most
 
 
-def untold(inventory: Inventory, node: Node, s: SetAsk) -> str:
-    """Why a node cannot take a pod of the set whatever is free on it; "" if it can."""
-    if node.why:
-        return node.why
+def wrong_kind(node: Node, s: SetAsk) -> str:
+    """Why a node is no place for the set, whatever its state and whatever is free on it; "" if it may be one."""
     if node.flavor != s.flavor:
         return f"of flavor {node.flavor}"
     if not s.selector.matches(node.facts.labels):
         return "not selected"
-    taint = untolerated(node.facts.taints, s.tolerations)
+    lasting = tuple(t for t in node.facts.taints if not is_state(t))
+    taint = untolerated(lasting, s.tolerations)
     return f"tainted {taint.key}" if taint is not None else ""
