@@ -41,7 +41,7 @@ from hanse.wire.link import LINK_VERSION
 
 log = logging.getLogger(__name__)
 
-ATTACH_TRIES_MAX: Final = 8
+ATTACH_TRIES_MAX: Final = 32
 POOL_SLOTS_MAX: Final = 65_535
 """Pools that a federation may ever have had: a slot is 16 bits and 65,535 stands for none."""
 

@@ -88,6 +88,7 @@ class Replica:
         self.peers: Mapping[ReplicaId, Replica] = {}
         self._sessions: dict[PoolName, Session] = {}
         self._attaching: dict[PoolName, list[str]] = {}
+        self._one_attach = asyncio.Lock()
         self.states = States(store, self._changed)
         self.feed = Feed(store, self.world, clock, self._feed_changed)
         self.roots = Roots(
@@ -246,15 +247,16 @@ class Replica:
         others = self._attaching.setdefault(hello.pool, [])
         others.append(hello.instance)
         try:
-            return await attach(
-                self._store,
-                self._clock,
-                hello,
-                federation=federation,
-                replica=self.config.replica,
-                lease=self.roots.lease,
-                streams_here=lambda pool: pool in self._sessions or len(self._attaching.get(pool, ())) > 1,
-            )
+            async with self._one_attach:  # they all register in one key; in turn, none conflicts with another here
+                return await attach(
+                    self._store,
+                    self._clock,
+                    hello,
+                    federation=federation,
+                    replica=self.config.replica,
+                    lease=self.roots.lease,
+                    streams_here=lambda pool: pool in self._sessions or len(self._attaching.get(pool, ())) > 1,
+                )
         finally:
             others.remove(hello.instance)
             if not others:
