@@ -1,6 +1,7 @@
 """The two tokens by which late and doubled messages are told apart: the epoch of an attachment, the key of a gang."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hanse.model.ids import Attempt, JobId, Part
 
@@ -13,9 +14,11 @@ class Epoch:
     revision: int = 0
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class GangKey:
-    """One part of one attempt of one job: the identity of a binding, a gang record and its pods."""
+class GangKey(NamedTuple):
+    """One part of one attempt of one job: the identity of a binding, a gang record and its pods.
+
+    A tuple, because it is hashed some dozens of times for every gang, and a tuple does that itself.
+    """
 
     job: JobId
     attempt: Attempt

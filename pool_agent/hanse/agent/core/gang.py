@@ -67,7 +67,7 @@ class Gang:
         create_revision: of its binding, which tells two lives of one key apart; 0 if that is not known.
         binding: what is desired; None if nothing is.
         outdated: a newer attempt of the job was accepted, so this one stops whatever its binding says (S4).
-        record: its record in the cluster, written or about to be.
+        record, pods: its record in the cluster, written or about to be, and the pods of that.
         stored, started: the cluster has the record; its pods were all told to run.
         counts: of its pods.
         reserved: what it takes beside its pods.
@@ -88,6 +88,7 @@ class Gang:
     binding: Binding | None = None
     outdated: bool = False
     record: GangRecord | None = None
+    pods: int = 0
     stored: bool = False
     started: bool = False
     counts: PodCounts | None = None
@@ -120,10 +121,10 @@ class Gang:
             return DesiredAction.UNSPECIFIED
         return DesiredAction.STOP if self.outdated else self.binding.action
 
-    @property
-    def pods(self) -> int:
-        """Pods of its record."""
-        return sum(len(s.nodes) for s in self.record.sets) if self.record else 0
+    def keep(self, record: GangRecord) -> None:
+        """This is its record, written or about to be."""
+        self.record = record
+        self.pods = sum([len(s.nodes) for s in record.sets])
 
     @property
     def occupies(self) -> bool:

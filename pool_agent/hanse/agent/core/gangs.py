@@ -161,7 +161,8 @@ class Gangs:
             gang = self._add(Gang(record.key, record.revision, shown=True, reserved=said.reserved))
             gang.held_ms = said.held_ms
             gang.started_ms = said.held_ms if record.started and said.at_once else 0
-        gang.record, gang.stored, gang.started, gang.counts = record, True, record.started, counted
+        gang.keep(record)
+        gang.stored, gang.started, gang.counts = True, record.started, counted
         gang.answered()
         return not same
 
@@ -318,7 +319,7 @@ class Gangs:
             self._ledger.give(gang.key)
             gang.refusal = Unplaced(Reason.REFUSED, "it would reserve more nodes than a record can name", "record")
             return
-        gang.record = GangRecord(gang.key, binding.create_revision, places.sets, started=False, payload=payload)
+        gang.keep(GangRecord(gang.key, binding.create_revision, places.sets, started=False, payload=payload))
         gang.placed, gang.domains, gang.reserved, gang.held_ms = True, places.domains, places.reserved, now_ms
 
     # ---- conclusions --------------------------------------------------------------------------------------

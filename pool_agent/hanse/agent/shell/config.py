@@ -54,7 +54,7 @@ class AgentConfig:
     send_deadline_s: float = 10.0
     heartbeat_s: float = 5.0
     silence_max_s: float = 12.0
-    resync_s: float = 60.0
+    resync_s: float = 90.0
     tend_s: float = 5.0
     details_max: int = 32
     detail_deadline_s: float = 5.0

@@ -16,7 +16,7 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from random import Random
 from typing import TypeVar
 
@@ -44,6 +44,7 @@ from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
 from hanse.kit.tasks import close_iterator, race
 from hanse.model.errors import InvalidArgument
+from hanse.model.ids import NodeName
 from hanse.model.job import JobSpec
 from hanse.model.placement import Level
 from hanse.model.queue import Flavor
@@ -101,6 +102,7 @@ class Pool:
         self._rng = rng
         self._flavors: tuple[Flavor, ...] = ()
         self._trees: tuple[tuple[Level, ...], ...] = ((),)
+        self._labels: dict[NodeName, Mapping[str, str]] = {}
         self._version = 0
         self._access = asyncio.Lock()
         self._listed = asyncio.Event()
@@ -305,9 +307,14 @@ class Pool:
         return surprises
 
     def _find_levels(self, state: ClusterState) -> None:
+        """Read the levels from the nodes' labels, unless they are given, or the labels are what they were."""
         if self._config.levels is not None:
             self._trees = (self._config.levels,)
             return
+        labels = {node.name: node.labels for node in state.nodes}
+        if labels == self._labels:
+            return
+        self._labels = labels
         trees = detect_trees(state.nodes)
         self._trees = tuple(tree.levels for tree in trees) or ((),)
         self.levels = self._trees[0]

@@ -204,7 +204,7 @@ class Session:
             self._publisher.unsubscribe(news)
 
     async def _send_summary(self) -> None:
-        """The newest summary, if it is of this stream's epoch and was not sent; its empty shape only if that is new."""
+        """The newest summary, if it is of this epoch and was not sent; its empty shape only if that is new."""
         async with self._summing:
             summary = self._publisher.latest
             if summary is None or summary is self._summary_sent or summary.epoch != self._welcome.epoch:
