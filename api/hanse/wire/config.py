@@ -105,9 +105,11 @@ def _nominal(amounts: Mapping[str, int], path: str) -> Resources:
         at = f"{path}[{quoted(name)}]"
         if not is_qualified(name):
             raise InvalidArgument(f"not a valid resource name; {QUALIFIED_RULE}", reason="RESOURCE_INVALID", path=at)
-        if not 0 <= amount <= AMOUNT_MAX:
+        if not 1 <= amount <= AMOUNT_MAX:
             raise InvalidArgument(
-                f"{amount} is not between 0 and {AMOUNT_MAX}", reason="AMOUNT_OUT_OF_RANGE", path=at
+                f"{amount} is not between 1 and {AMOUNT_MAX}; to forbid a flavor, leave it out",
+                reason="AMOUNT_OUT_OF_RANGE",
+                path=at,
             )
     return Resources(amounts)
 

@@ -132,7 +132,9 @@ class FlavorQuota(_message.Message):
     """Name of the flavor."""
     @_builtins.property
     def nominal(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resource name → amount: cpu in millicores, memory in bytes, others in units. What is not named is not limited."""
+        """Resource name → amount: cpu in millicores, memory in bytes, others in units; at least 1. What is not
+        named is not limited; a flavor that is not named at all is not used.
+        """
 
     def __init__(
         self,

@@ -1,0 +1,218 @@
+"""Pools as they are shown, followed and cordoned; explanations, nodes and logs as agents give them."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from hanse.api.v1 import job_service_pb2, pool_service_pb2
+from hanse.apiserver.ports import Explanation, NodesAnswer, PodRef, PoolVerdict, PoolView, Suggestion
+from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
+from hanse.model.ids import Attempt, JobId, NodeName, Part, PoolName
+from hanse.model.job import JobSpec
+from hanse.model.lifecycle import JobState
+from hanse.model.placement import NodePlace
+from hanse.model.reasons import Reason
+from hanse.store import keys
+from hanse.store.contract import Put, Txn
+from hanse.store.schema import PoolConfigValue, decode, encode
+from tests.unit.apiserver.stage import CTX, H100, Stage, WrittenDetails, batch, pool, spec, stage
+from tests.unit.apiserver.test_cancelling import OSLO, bind
+
+PATIENCE_S = 10.0
+CONFIG = keys.pool_config(OSLO)
+
+
+async def join(on: Stage) -> None:
+    """The pool `oslo` as a link would register it, with two heads."""
+    ops = (
+        Put(CONFIG, encode(PoolConfigValue(0, region="no"))),
+        Put(keys.head(OSLO, H100), b"1"),
+        Put(f"{keys.heads(OSLO)}a100", b"7"),
+    )
+    await on.store.core.transact(Txn((), ops))
+
+
+# ---- pools --------------------------------------------------------------------------------------------------
+
+
+async def test_pools_are_listed_by_name_in_pages() -> None:
+    async with stage(pool("oslo", 2, 2), pool("iowa", 1, 1)) as on:
+        first = await on.api.pools.list_pools(CTX, pool_service_pb2.ListPoolsRequest(page_size=1))
+        rest = await on.api.pools.list_pools(
+            CTX, pool_service_pb2.ListPoolsRequest(page_size=1, page_token=first.next_page_token)
+        )
+    assert ([p.name for p in first.pools], [p.name for p in rest.pools]) == (["iowa"], ["oslo"])
+    assert rest.next_page_token == ""
+    assert (rest.pools[0].gpus, rest.pools[0].levels[0].alias) == (32, "rack")
+
+
+async def test_the_shape_of_a_pool_is_drawn_and_says_what_still_fits() -> None:
+    async with stage(pool("oslo", 3, 4)) as on:
+        shown = await on.api.pools.get_pool(CTX, pool_service_pb2.GetPoolRequest(name="oslo", shape=True))
+        plain = await on.api.pools.get_pool(CTX, pool_service_pb2.GetPoolRequest(name="oslo"))
+    [row] = shown.shape.rows
+    assert (row.domains, row.level, row.cells[0].hosts, row.cells[0].free_whole_hosts) == (3, "rack", 4, 4)
+    most = {(g.level, g.gpus_per_pod): g.pods for g in shown.shape.largest_gangs}
+    assert most == {("", 1): 96, ("rack", 1): 32, ("", 8): 12, ("rack", 8): 4}
+    assert not plain.HasField("shape")
+
+
+async def test_an_unknown_pool_suggests_the_nearest() -> None:
+    async with stage(pool("oslo", 1, 1)) as on:
+        with pytest.raises(NotFound) as refused:
+            await on.api.pools.get_pool(CTX, pool_service_pb2.GetPoolRequest(name="olso"))
+        with pytest.raises(NotFound):
+            await on.api.pools.cordon_pool(CTX, pool_service_pb2.CordonPoolRequest(name="../x"))
+    assert '"oslo"' in refused.value.message
+
+
+async def test_following_pools_tells_changes_only() -> None:
+    oslo, iowa = pool("oslo", 1, 1), pool("iowa", 1, 1)
+    async with stage(oslo, iowa) as on, asyncio.timeout(PATIENCE_S):
+        news = on.api.pools.watch_pools(CTX, pool_service_pb2.WatchPoolsRequest())
+        first = await anext(news)
+        on.fleet.become(replace(oslo, summary_age_ms=500), replace(iowa, cordoned=True))
+        second = await anext(news)
+        on.fleet.become(replace(oslo, summary_age_ms=900))
+        third = await anext(news)
+    assert [p.name for p in first.pools] == ["iowa", "oslo"]
+    assert ([p.name for p in second.pools], list(second.removed)) == (["iowa"], [])
+    assert ([p.name for p in third.pools], list(third.removed)) == ([], ["iowa"])
+
+
+async def test_cordoning_rewrites_the_settings_and_bumps_every_head_at_one_revision() -> None:
+    async with stage(pool("oslo", 1, 1)) as on:
+        await join(on)
+        told = await on.api.pools.cordon_pool(
+            CTX, pool_service_pb2.CordonPoolRequest(name="oslo", reason="new\nfirmware", request_id="c1")
+        )
+        again = await on.api.pools.cordon_pool(
+            CTX, pool_service_pb2.CordonPoolRequest(name="oslo", reason="new\nfirmware", request_id="c1")
+        )
+        wanted = [CONFIG, keys.head(OSLO, H100), f"{keys.heads(OSLO)}a100"]
+        items = (await on.store.core.read(wanted)).items
+        value = decode(items[CONFIG].value, PoolConfigValue)
+        opened = await on.api.pools.uncordon_pool(CTX, pool_service_pb2.UncordonPoolRequest(name="oslo"))
+    assert (value.cordoned, value.cordon_reason, value.region) == (True, "new firmware", "no")
+    assert {kv.mod_revision for kv in items.values()} == {told.revision}
+    assert [kv.value for kv in items.values()][1:] == [b"1", b"7"]
+    assert (told, told.cordoned, opened.cordoned, opened.cordon_reason) == (again, True, False, "")
+
+
+async def test_a_reason_that_is_too_long() -> None:
+    async with stage(pool("oslo", 1, 1)) as on:
+        with pytest.raises(InvalidArgument):
+            await on.api.pools.cordon_pool(CTX, pool_service_pb2.CordonPoolRequest(name="oslo", reason="x" * 1_000))
+
+
+# ---- explanations -------------------------------------------------------------------------------------------
+
+
+class WrittenExplainer:
+    """A scheduler that gives a written answer."""
+
+    def __init__(self, *pools: PoolVerdict) -> None:
+        self.answer = Explanation(
+            "train waits: no pool has 2 whole racks", Reason.SHAPE, 5, 1, pools, (Suggestion("1 rack", "starts now"),)
+        )
+
+    async def explain(self, job: JobId, spec: JobSpec, state: JobState) -> Explanation:
+        return self.answer
+
+
+def miss(name: str) -> PoolVerdict:
+    return PoolVerdict(PoolName(name), False, Reason.SHAPE, "racks", 2, 1, "racks", "1/2 racks in b3", H100, 40)
+
+
+async def test_an_explanation_of_a_waiting_job_has_lines_about_nodes_of_the_nearest_pools() -> None:
+    details = WrittenDetails(NodesAnswer(()), {PoolName("p3"): ("r12: 1 host cordoned",)})
+    verdicts = [miss(f"p{i}") for i in range(12)]
+    async with stage(explainer=WrittenExplainer(*verdicts), details=details) as on:
+        await on.submit(batch(spec()))
+        told = await on.api.jobs.explain_job(CTX, job_service_pb2.ExplainJobRequest(job="train"))
+        plain = await on.api.jobs.explain_job(CTX, job_service_pb2.ExplainJobRequest(job="train", without_nodes=True))
+    assert (told.answer, told.reason, told.position) == ("train waits: no pool has 2 whole racks", "SHAPE", 1)
+    third = told.pools[3]
+    assert (third.pool, third.fits, third.reason, third.constraint, third.wanted, third.found) == (
+        "p3", False, "SHAPE", "racks", 2, 1,
+    )  # fmt: skip
+    assert list(third.nodes) == ["r12: 1 host cordoned"]
+    assert details.asked == [tuple(PoolName(f"p{i}") for i in range(8))]
+    assert not any(p.nodes for p in plain.pools)
+    assert told.helps[0].change == "1 rack"
+
+
+async def test_without_a_scheduler_the_answer_says_so() -> None:
+    async with stage() as on:
+        await on.submit(batch(spec()))
+        told = await on.api.jobs.explain_job(CTX, job_service_pb2.ExplainJobRequest(job="train"))
+    assert ("no scheduler" in told.answer, told.reason) == (True, "WAITING")
+
+
+# ---- nodes and logs -----------------------------------------------------------------------------------------
+
+
+async def bound(on: Stage) -> JobId:
+    await on.submit(batch(spec()))
+    [(job, state)] = (await on.states()).items()
+    await bind(on, job, state)
+    return job
+
+
+async def test_nodes_are_fetched_when_they_are_asked_for() -> None:
+    place = NodePlace(NodeName("n7"), "worker", (0, 1), ("b1", "r2"))
+    details = WrittenDetails(NodesAnswer(((OSLO, place),), (PoolName("iowa"),)), {})
+    async with stage(details=details) as on:
+        job = await bound(on)
+        with_nodes = await on.api.jobs.get_job(CTX, job_service_pb2.GetJobRequest(job=job, nodes=True))
+        without = await on.api.jobs.get_job(CTX, job_service_pb2.GetJobRequest(job=job))
+    [node] = with_nodes.status.nodes
+    assert (node.name, node.pod_set, list(node.ranks), list(node.path), node.pool) == (
+        "n7", "worker", [0, 1], ["b1", "r2"], "oslo",
+    )  # fmt: skip
+    assert list(with_nodes.status.pools_silent) == ["iowa"]
+    assert not without.status.nodes
+
+
+async def test_without_agents_their_pools_are_silent() -> None:
+    async with stage() as on:
+        job = await bound(on)
+        told = await on.api.jobs.get_job(CTX, job_service_pb2.GetJobRequest(job=job, nodes=True))
+    assert list(told.status.pools_silent) == ["oslo"]
+
+
+async def test_log_lines_of_a_rank() -> None:
+    details = WrittenDetails(NodesAnswer(()), {})
+    async with stage(details=details) as on:
+        job = await bound(on)
+        request = job_service_pb2.TailLogsRequest(job="train", rank=1)
+        lines = [line.text async for r in on.api.jobs.tail_logs(CTX, request) for line in r.lines]
+    assert lines == ["step 1", "step 2"]
+    assert details.pods == [PodRef(job, Attempt(1), Part(0), OSLO, "worker", 1)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "kind", "reason"),
+    [
+        (job_service_pb2.TailLogsRequest(job="train", pod_set="wroker"), NotFound, "POD_SET_NOT_FOUND"),
+        (job_service_pb2.TailLogsRequest(job="train", rank=2), InvalidArgument, "RANK_INVALID"),
+        (job_service_pb2.TailLogsRequest(job="train", rank=-1), InvalidArgument, "RANK_INVALID"),
+        (job_service_pb2.TailLogsRequest(job="train", tail_lines=-1), InvalidArgument, "TAIL_LINES_INVALID"),
+        (job_service_pb2.TailLogsRequest(job="waiting"), FailedPrecondition, "NO_PODS"),
+        (job_service_pb2.TailLogsRequest(job="train"), Unavailable, "NO_AGENTS"),
+    ],
+)
+async def test_logs_that_are_not_there(
+    request_: job_service_pb2.TailLogsRequest, kind: type[Exception], reason: str
+) -> None:
+    async with stage() as on:
+        await bound(on)
+        await on.submit(batch(spec("waiting")))
+        with pytest.raises(kind) as refused:
+            await anext(on.api.jobs.tail_logs(CTX, request_))
+    assert getattr(refused.value, "reason", "") == reason
+
+
+def test_a_pool_view_needs_no_more_than_a_name() -> None:
+    assert PoolView(PoolName("new")).shape is None
