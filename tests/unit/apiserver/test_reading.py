@@ -23,7 +23,6 @@ from hanse.store.schema import (
 )
 from tests.unit.apiserver.stage import CTX, Stage, batch, many, spec, stage
 
-
 WAITING = job_pb2.JOB_STATE_PENDING
 
 

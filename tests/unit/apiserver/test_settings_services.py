@@ -45,7 +45,7 @@ def queue(name: str, *, cohort: str = "", flavors: tuple[str, ...] = ()) -> Conf
 
 async def test_a_queue_is_made_shown_and_listed() -> None:
     async with stage() as on:
-        quota = queue_pb2.FlavorQuota(flavor="h100", nominal={GPU: 64, "cpu": 0})
+        quota = queue_pb2.FlavorQuota(flavor="h100", nominal={GPU: 64, "cpu": 1})
         made = await on.api.queues.create_queue(
             CTX, create(queue_pb2.Queue(name="b", quotas=[quota], labels={"a": "b"}))
         )
