@@ -1,0 +1,1 @@
+"""Generated from the protos by proto/generate.py. Do not edit."""
