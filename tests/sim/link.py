@@ -33,6 +33,7 @@ class _Pipe(Generic[M]):
     def __init__(self, weather: Weather, heard: Callable[[M], None]) -> None:
         self._weather = weather
         self._heard = heard
+        self._under_way: deque[M] = deque()  # timers that are due at once run in any order; this keeps it
         self._arrived: deque[M] = deque()
         self._sent = 0
         self._last_at_s = 0.0
@@ -51,8 +52,8 @@ class _Pipe(Generic[M]):
         loop, swarm = self._weather.loop, self._weather.swarm
         leaves_s = max(loop.time(), self._stalled_until_s) + self._weather.lag(swarm.link_lag_s)
         self._last_at_s = max(self._last_at_s, leaves_s)
-        copy = type(message).FromString(message.SerializeToString(deterministic=True))
-        loop.world_later(self._last_at_s - loop.time(), self._arrive, copy)
+        self._under_way.append(type(message).FromString(message.SerializeToString(deterministic=True)))
+        loop.world_later(self._last_at_s - loop.time(), self._arrive)
 
     async def get(self) -> M:
         while not self._arrived:
@@ -76,7 +77,8 @@ class _Pipe(Generic[M]):
         self.closed_in = True
         self._wake()
 
-    def _arrive(self, message: M) -> None:
+    def _arrive(self) -> None:
+        message = self._under_way.popleft()
         if not self.closed_in:
             self._arrived.append(message)
             self._wake()

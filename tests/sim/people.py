@@ -21,6 +21,7 @@ from hanse.model.job import JobSpec
 from hanse.wire.job import spec_to_wire
 from tests.sim.fleet import GPU, draw_job
 from tests.sim.loop import Actor
+from tests.sim.telling import told_spec
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -125,7 +126,9 @@ class People:
         )
         for index, spec in enumerate(batch):
             uid = next(queue.uid for queue in self._world.fleet.queues if queue.name == spec.queue)
-            self.books.asked[job_id(uid, ANONYMOUS, request.request_id, index)] = spec
+            job = job_id(uid, ANONYMOUS, request.request_id, index)
+            self.books.asked[job] = spec
+            self._world.story.note(f"asks for {job} ({spec.name}): {told_spec(spec)}", job)
         swarm, weather = self._world.weather.swarm, self._world.weather
         if weather.hits(swarm.user_crash_p):
             await self._shout(request)
@@ -136,7 +139,8 @@ class People:
         if weather.hits(swarm.user_repeat_p):
             await asyncio.sleep(self._rng.uniform(*AWAY_S))
             self._settle(request, batch, await self._insist("SubmitJobs", request))
-            await self._reuse(request)
+            if request.request_id in self.books.by_request:
+                await self._reuse(request)
 
     async def _shout(self, request: Message) -> None:
         """Send a call and lose the connection before anybody can answer."""
@@ -164,6 +168,8 @@ class People:
             return
         assert isinstance(answer, job_service_pb2.SubmitJobsResponse)
         ids = tuple(JobId(job.id) for job in answer.jobs)
+        if not any(ids):
+            return  # nothing was stored, and nothing is remembered: the same request may fare better another time
         known = self.books.by_request.setdefault(request.request_id, ids)
         if known != ids:
             self._world.court.accuse(

@@ -12,6 +12,7 @@ with the transaction that made it. `FaultyStore` is one client's way to it. What
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
@@ -222,7 +223,8 @@ class FaultyWatch:
         self._inner = inner
         self._actor = actor
         self._weather = weather
-        self._batches: list[WatchBatch] = []
+        self._under_way: deque[WatchBatch] = deque()  # timers that are due at once run in any order; this keeps it
+        self._batches: deque[WatchBatch] = deque()
         self._error: Exception | None = None
         self._closed = False
         self._arrived_s = 0.0
@@ -247,7 +249,7 @@ class FaultyWatch:
                 await self._waiter
             finally:
                 self._waiter = None
-        return self._batches.pop(0)
+        return self._batches.popleft()
 
     async def __aenter__(self) -> Self:
         return self
@@ -272,11 +274,13 @@ class FaultyWatch:
                     await self._inner.close()
                     return
                 self._arrived_s = max(self._arrived_s, common.loop.time() + common.lag(common.swarm.watch_lag_s))
-                common.loop.world_later(self._arrived_s - common.loop.time(), self._arrive, batch)
+                self._under_way.append(batch)
+                common.loop.world_later(self._arrived_s - common.loop.time(), self._arrive)
         except (Compacted, StoreUnavailable) as error:
             self._fail(error)
 
-    def _arrive(self, batch: WatchBatch) -> None:
+    def _arrive(self) -> None:
+        batch = self._under_way.popleft()
         if self._closed or self._error is not None:
             return
         if not self._weather.reaches(self._actor.name):

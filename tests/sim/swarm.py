@@ -23,6 +23,7 @@ class Swarm:
         store_request_lost_p: a transaction is not applied in time, and its answer lost too.
         store_late_p: of the lost requests, those that are applied later, up to `late_max_s` after they were sent.
         late_max_s: how long a message may be on its way.
+        bus_absent: there never is a bus; one replica alone can live without (P14 is about several).
         link_linger_s: how long the other end of a broken connection keeps hearing what was on its way.
     """
 
@@ -134,8 +135,9 @@ def draw(rng: Random) -> Swarm:
         if rng.random() < IN_P:
             for name in names:
                 drawn[name] = _draw_rate(rng, name)
+    replicas = rng.choice((1, 2, 2, 2, 3))
     swarm = Swarm(
-        replicas=rng.choice((1, 2, 2, 2, 3)),
+        replicas=replicas,
         pools=rng.choice((2, 2, 3)),
         nodes_max=rng.randint(4, 12),
         jobs=rng.randint(6, 15),
@@ -144,7 +146,7 @@ def draw(rng: Random) -> Swarm:
         late_max_s=rng.choice((8.0, 20.0)),
         link_linger_s=rng.choice((0.1, 2.0, 10.0)),
         store_late_p=rng.choice((0.2, 0.5, 0.9)),
-        bus_absent=rng.random() < 0.1,
+        bus_absent=rng.random() < 0.1 and replicas == 1,
     )
     return replace(swarm, **drawn)  # type: ignore[arg-type]  # every drawn field is a float
 

@@ -1,5 +1,6 @@
 """Revisions and cluster operations as lines of a story."""
 
+from hanse.model.job import JobSpec, Topology
 from hanse.model.lifecycle import State
 from hanse.simcluster.inputs import Claim, Forget, GangId, Hold, Input, Start, Stop
 from hanse.store import keys
@@ -40,6 +41,18 @@ def _state(view: StoreView, key: str) -> Told:
     state = view.states[job]
     target = f" towards {state.target.name}" if state.target is not State.UNSPECIFIED else ""
     return f"{job} is {state.state.name}{target}, attempt {state.attempt}, {state.reason.name}", (job,)
+
+
+def told_spec(spec: JobSpec) -> str:
+    """What a job asks for, in short."""
+    sets = ", ".join(f"{s.count} of {s.resources.gpus} GPUs {_topology(s.topology)}".strip() for s in spec.pod_sets)
+    return f"{sets} in {spec.queue}, at most {spec.max_pools} pools"
+
+
+def _topology(topology: Topology) -> str:
+    slices = " ".join(f"in slices of {s.size} per {s.level}" for s in topology.slices)
+    required = f"in one {topology.required}" if topology.required else ""
+    return " ".join(text for text in (required, slices) if text)
 
 
 def told_input(change: Input) -> Told:
