@@ -1,0 +1,158 @@
+"""An auditor that believes nobody: it compares what a client was told, what the API says, and what clusters logged.
+
+It shares no code with the product but the generated messages. Its three sources are the client's own book of
+acknowledged submissions, `JobService.ListJobs`, and each simulated cluster's `PodLog`, which holds every pod that was
+ever created and what became of it. What it looks for:
+
+* lost: a job that was acknowledged and is not listed, or a running gang that has no pods;
+* doubled: pods of two attempts of one job at the same time, or an attempt whose pods were created twice, or a job
+  whose pods succeeded in two attempts;
+* partial: an attempt that had some of its pods created and never all of them.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import grpc
+
+from hanse.api.v1 import job_pb2, job_service_pb2, job_service_pb2_grpc
+from hanse.sim.v1 import sim_pb2, sim_pb2_grpc
+
+CALL_DEADLINE_S = 30.0
+PAGE = 1000
+
+Attempt = tuple[str, int]
+LIVE = (job_pb2.JOB_STATE_RUNNING,)
+
+
+@dataclass
+class Life:
+    """The pods of one attempt in one pool, from its cluster's log.
+
+    Attributes:
+        created: pods by name (pod set and rank), with how often each was created.
+        begun_ms, ended_ms: first creation, and the last moment a pod occupied a node; None while one does.
+    """
+
+    pool: str
+    created: dict[tuple[str, int], int] = field(default_factory=lambda: defaultdict(int))
+    begun_ms: int = 0
+    ended_ms: int | None = None
+    succeeded: int = 0
+    running: int = 0
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What is wrong, one line each."""
+
+    lost: tuple[str, ...]
+    doubled: tuple[str, ...]
+    partial: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.lost + self.doubled + self.partial
+
+
+class Auditor:
+    """Reads one federation."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self._jobs = job_service_pb2_grpc.JobServiceStub(channel)
+        self._sim = sim_pb2_grpc.SimServiceStub(channel)
+
+    async def jobs(self) -> dict[str, job_pb2.Job]:
+        """Every job that the API lists."""
+        found: dict[str, job_pb2.Job] = {}
+        token = ""
+        while True:
+            request = job_service_pb2.ListJobsRequest(page_size=PAGE, page_token=token)
+            page = await self._jobs.ListJobs(request, timeout=CALL_DEADLINE_S)
+            found.update((job.id, job) for job in page.jobs)
+            token = page.next_page_token
+            if not token:
+                return found
+
+    async def lives(self) -> dict[Attempt, list[Life]]:
+        """Every attempt that ever had pods, by job and number; one life for each pool and part."""
+        described = await self._sim.Describe(sim_pb2.DescribeRequest(), timeout=CALL_DEADLINE_S)
+        lives: dict[Attempt, dict[tuple[str, int], Life]] = defaultdict(dict)
+        for cluster in described.clusters:
+            request = sim_pb2.PodLogRequest(pool=cluster.pool, from_seq=1)
+            async for batch in self._sim.PodLog(request, timeout=CALL_DEADLINE_S):
+                for entry in batch.entries:
+                    if entry.HasField("gang"):
+                        _record(lives[entry.gang.job, entry.gang.attempt], cluster.pool, entry)
+        return {attempt: list(parts.values()) for attempt, parts in lives.items() if parts}
+
+    async def audit(self, acknowledged: Mapping[str, int]) -> Findings:
+        """Compare the sources; `acknowledged` maps a job's id to the pods it has."""
+        jobs, lives = await self.jobs(), await self.lives()
+        return Findings(
+            lost=tuple(_lost(acknowledged, jobs, lives)),
+            doubled=tuple(_doubled(lives)),
+            partial=tuple(_partial(acknowledged, lives)),
+        )
+
+
+def _record(parts: dict[tuple[str, int], Life], pool: str, entry: sim_pb2.PodLogEntry) -> None:
+    counts = entry.counts
+    occupying = counts.pending + counts.running + counts.stopping
+    known = parts.get((pool, entry.gang.part))
+    if known is None:
+        if entry.kind != sim_pb2.POD_LOG_KIND_STARTED:
+            return
+        known = parts[pool, entry.gang.part] = Life(pool, begun_ms=entry.at_ms)
+    for placed in entry.sets:
+        for offset in range(len(placed.nodes)):
+            known.created[placed.name, placed.first_rank + offset] += 1
+    known.ended_ms = None if occupying else (known.ended_ms or entry.at_ms)
+    known.succeeded, known.running = counts.succeeded, counts.running
+
+
+def _lost(
+    acknowledged: Mapping[str, int], jobs: Mapping[str, job_pb2.Job], lives: Mapping[Attempt, list[Life]]
+) -> Iterable[str]:
+    for job, pods in acknowledged.items():
+        if job not in jobs:
+            yield f"{job}: acknowledged, and not listed"
+            continue
+        status = jobs[job].status
+        if status.state in LIVE:
+            running = sum(life.running for life in lives.get((job, status.attempt), []))
+            if running != pods:
+                yield f"{job}: RUNNING in attempt {status.attempt} with {running} of {pods} pods"
+
+
+def _doubled(lives: Mapping[Attempt, list[Life]]) -> Iterable[str]:
+    by_job: dict[str, list[tuple[int, Life]]] = defaultdict(list)
+    for (job, attempt), parts in lives.items():
+        for life in parts:
+            by_job[job].append((attempt, life))
+            twice = [name for name, times in life.created.items() if times > 1]
+            if twice:
+                yield f"{job}: attempt {attempt} created {len(twice)} pods twice in {life.pool}, {twice[0]} first"
+    for job, found in by_job.items():
+        yield from _overlaps(job, sorted(found, key=lambda entry: entry[1].begun_ms))
+        whole = {attempt for attempt, life in found if life.succeeded and life.succeeded == len(life.created)}
+        if len(whole) > 1:
+            yield f"{job}: succeeded in attempts {sorted(whole)}"
+
+
+def _overlaps(job: str, found: list[tuple[int, Life]]) -> Iterable[str]:
+    for (one, first), (other, second) in pairwise(found):
+        if one != other and (first.ended_ms is None or first.ended_ms > second.begun_ms):
+            yield (
+                f"{job}: attempt {other} began in {second.pool} at {second.begun_ms} while attempt {one}"
+                f" had pods in {first.pool} until {first.ended_ms or 'now'}"
+            )
+
+
+def _partial(acknowledged: Mapping[str, int], lives: Mapping[Attempt, list[Life]]) -> Iterable[str]:
+    for (job, attempt), parts in lives.items():
+        created = sum(len(life.created) for life in parts)
+        if job in acknowledged and created != acknowledged[job]:
+            yield f"{job}: attempt {attempt} had {created} of {acknowledged[job]} pods created"
