@@ -1,0 +1,125 @@
+"""The list of commands, in the groups in which the help shows them."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from hanse.cli.commands import (
+    applying,
+    capacity,
+    completion,
+    converting,
+    federation,
+    jobs,
+    logs,
+    queues,
+    sim,
+    simcluster,
+    submitting,
+    version,
+    watching,
+)
+from hanse.cli.session import put
+
+COMPLETE_VARIABLE: Final = "_HANSE_COMPLETE"
+
+GROUPS: Final = {
+    "Jobs": ("submit", "jobs", "job", "explain", "wait", "watch", "logs", "cancel", "convert"),
+    "Capacity": ("pools", "pool", "cordon", "uncordon", "queues", "queue", "apply"),
+    "Federations": ("demo", "up", "sim", "sim-cluster"),
+    "This command": ("completion", "version"),
+}
+
+
+class Grouped(TyperGroup):
+    """Shows its commands in groups, in an order that tells what they are for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # Any: Typer gives its context class no public name
+        return [name for names in GROUPS.values() for name in names]
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(self._rows(ctx, names))
+
+    def _rows(self, ctx: Any, names: Iterable[str]) -> list[tuple[str, str]]:
+        found = ((name.ljust(11), self.get_command(ctx, name)) for name in names)
+        return [(name, found.get_short_help_str(64)) for name, found in found if found is not None]
+
+
+app = typer.Typer(
+    name="hanse",
+    cls=Grouped,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _hanse(
+    context: typer.Context,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version of this command.")] = False,
+) -> None:
+    """Run gangs of pods on a federation of clusters.
+
+    \b
+    hanse submit llama3-70b.yaml --wait placed
+    hanse explain last
+    hanse pools
+
+    Exit codes: 0 done, 1 failed or refused, 2 wrong use, 3 no server answers.
+    """
+    if show_version:
+        put(f"hanse {version.own_version()}\n")
+    elif context.invoked_subcommand is None:
+        put(f"{context.get_help()}\n")
+
+
+_sim = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Make machines of simulated clusters fail.")
+_sim.command("fail")(sim.fail)
+_sim.command("restore")(sim.restore)
+app.add_typer(_sim, name="sim")
+
+_COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
+    "submit": submitting.submit,
+    "jobs": jobs.jobs,
+    "job": jobs.job,
+    "explain": jobs.explain,
+    "wait": watching.wait,
+    "watch": watching.watch,
+    "logs": logs.logs,
+    "cancel": jobs.cancel,
+    "convert": converting.convert,
+    "pools": capacity.pools,
+    "pool": capacity.pool,
+    "cordon": capacity.cordon,
+    "uncordon": capacity.uncordon,
+    "queues": queues.queues,
+    "queue": queues.queue,
+    "apply": applying.apply,
+    "demo": federation.demo,
+    "up": federation.up,
+    "sim-cluster": simcluster.sim_cluster,
+    "completion": completion.completion,
+    "version": version.version,
+}
+for _name, _command in _COMMANDS.items():
+    app.command(_name)(_command)
+
+
+def command() -> TyperGroup:
+    """The app as the parser that runs it."""
+    from typer.main import get_command
+
+    if COMPLETE_VARIABLE in os.environ:
+        from hanse.cli.scripts import prepare_completion
+
+        prepare_completion()
+    built = get_command(app)
+    assert isinstance(built, TyperGroup)
+    return built

@@ -1,0 +1,1 @@
+"""The commands: what each takes, what it asks the server, and what it hands to `show`."""

@@ -1,0 +1,33 @@
+"""Files that users name: read whole, never further than a manifest may be long, `-` from stdin."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from hanse.cli.failures import Failure
+from hanse.model.errors import InvalidArgument
+
+STDIN: Final = "-"
+
+
+def read_file(name: str) -> bytes:
+    """The bytes of a file; of a longer one than is allowed, so many that it is refused.
+
+    Raises:
+        Failure: it cannot be read.
+    """
+    from hanse.manifests import MANIFEST_BYTES_MAX
+
+    try:
+        if name == STDIN:
+            return sys.stdin.buffer.read(MANIFEST_BYTES_MAX + 1)
+        with Path(name).open("rb") as file:
+            return file.read(MANIFEST_BYTES_MAX + 1)
+    except OSError as error:
+        why = error.strerror or "it cannot be opened"
+        raise Failure(InvalidArgument(f"cannot be read: {why}", reason="FILE_UNREADABLE"), file=name) from None
+
+
+def shown_name(name: str) -> str:
+    """What an error calls the file."""
+    return "stdin" if name == STDIN else name

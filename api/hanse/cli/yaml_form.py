@@ -1,0 +1,50 @@
+"""JSON values as YAML that people like to read: block style, and a text in quotes only where it has to be.
+
+Written by hand because one module of the project owns the YAML library, to read hostile text; to write, a page of
+code is enough. Quoted texts are JSON strings, which every YAML reader takes.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+_PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@%,=~ -]*(?::[A-Za-z0-9_./+@%,=~-]+)*")
+_WORDS_WITH_A_MEANING: Final = frozenset("y n yes no on off true false null none".split())
+
+
+def to_yaml(value: object, *, ascii_only: bool = False) -> str:
+    """A document, without a marker before it."""
+    return "".join(f"{line}\n" for line in _block(value, ascii_only))
+
+
+def _block(value: object, ascii_only: bool) -> Iterator[str]:
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from _entry(f"{_scalar(str(key), ascii_only)}:", item, ascii_only)
+    elif isinstance(value, Sequence) and not isinstance(value, str) and value:
+        for item in value:
+            for index, line in enumerate(_block(item, ascii_only)):
+                yield f"{'  ' if index else '- '}{line}"
+    else:
+        yield _scalar(value, ascii_only)
+
+
+def _entry(head: str, item: object, ascii_only: bool) -> Iterator[str]:
+    if isinstance(item, str) or not isinstance(item, Mapping | Sequence) or not item:
+        yield f"{head} {_scalar(item, ascii_only)}"
+        return
+    yield head
+    for line in _block(item, ascii_only):
+        yield f"  {line}"
+
+
+def _scalar(value: object, ascii_only: bool) -> str:
+    if isinstance(value, str) and _needs_no_quotes(value):
+        return value
+    return json.dumps(value, ensure_ascii=ascii_only)
+
+
+def _needs_no_quotes(text: str) -> bool:
+    plain = _PLAIN.fullmatch(text) is not None and text == text.strip()
+    return plain and text.lower() not in _WORDS_WITH_A_MEANING
