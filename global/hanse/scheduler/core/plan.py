@@ -1,9 +1,9 @@
 """One scheduling cycle as a pure function: which pending job goes to which pool, and why the others wait.
 
 Jobs are taken in order of service. For each, the flavors that its queue has quota for are tried in order of
-preference; for each flavor the pools that may hold it are evaluated on their shapes, up to `candidates_max` that do,
-and the best is taken: fewest domains from the top level down, then fewest hosts, then the tightest fit, then the
-cheapest. What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
+preference; for each flavor the pools that may hold it are evaluated on their shapes (all of a small fleet, a sample of
+a large one), and the best is taken: fewest domains from the top level down, then fewest hosts, then the tightest fit,
+then the cheapest. What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
 
 A job that does not fit never stops those behind it (best effort; reservation and backfill are a layer above). Its
 whole class is dropped for the cycle, since capacity only shrinks within one.
@@ -260,6 +260,8 @@ class _Cycle:
     ) -> Decision | None:
         best: tuple[tuple[object, ...], PoolView, Fit] | None = None
         fits = 0
+        few = len(self._visit) <= self._limits.candidates_max
+        enough = len(self._visit) if few else self._limits.candidates_sampled
         ask = prepare(request, flavors)
         for pool in self._visit:
             if pool.grown <= self._since:
@@ -272,7 +274,7 @@ class _Cycle:
             if best is None or rank < best[0]:
                 best = (rank, pool, outcome)
             fits += 1
-            if fits == self._limits.candidates_max:
+            if fits == enough:
                 break
         if best is None:
             return self._split(job, request, flavors, charges)

@@ -16,7 +16,9 @@ class Limits:
     Attributes:
         decisions_max: jobs that one cycle may bind.
         classes_max: request classes that one cycle may look at.
-        candidates_max: pools that are fully evaluated for one job before the best of them is taken.
+        candidates_max: in a fleet of at most so many pools, every pool that holds a job is compared with the others.
+        candidates_sampled: in a larger one, the best of so many pools that hold it is taken. Two choices come nearly
+            as close to the best as all of them do, at a cost that does not grow with the fleet.
         summary_age_max_s: an older summary is not planned with.
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
         prefer_pools: order pools by rendezvous hash, so that replicas seldom meet; off, every replica prefers the
@@ -26,7 +28,8 @@ class Limits:
 
     decisions_max: int = 256
     classes_max: int = 2_000
-    candidates_max: int = 4
+    candidates_max: int = 8
+    candidates_sampled: int = 2
     summary_age_max_s: float = 30.0
     unacknowledged_max: int = 2_500
     prefer_pools: bool = True

@@ -266,8 +266,12 @@ class Replica:
 
     def take_summary(self, summary: PoolSummary) -> None:
         """A summary came, by link or by bus; the newest one wins, whatever way it took."""
+        order = SummaryOrder(summary.epoch.incarnation, summary.epoch.revision, summary.sequence)
+        known = self.world.ledger(summary.pool).summary
+        if known is not None and order <= known.order:
+            return  # it came the other way already
         try:
-            facts = self._facts(summary)
+            facts = self._facts(summary, order)
         except ShapeError as error:
             log.warning("summary_unreadable", extra={"pool": summary.pool, "cause": str(error)})
             return
@@ -275,8 +279,7 @@ class Replica:
             self.cycle.wake()
             self.fleet.touch()
 
-    def _facts(self, summary: PoolSummary) -> SummaryFacts:
-        order = SummaryOrder(summary.epoch.incarnation, summary.epoch.revision, summary.sequence)
+    def _facts(self, summary: PoolSummary, order: SummaryOrder) -> SummaryFacts:
         return SummaryFacts(
             order=order,
             observed_revision=summary.observed_revision,
