@@ -141,17 +141,20 @@ def explain(name: JobArgument, server: ServerOption = None, output: OutputOption
     """
     session = session_of(server, output)
 
+    async def explained(client: "AsyncClient") -> "tuple[Explanation, dict[str, str]]":
+        from hanse.cli.naming import find_job
+        from hanse.cli.show.explanation import notes_of
+
+        one = await find_job(client, name)
+        found = await client.explain(one.id)
+        return found, {} if session.machine else notes_of(found, one, await client.pools())
+
+    found, notes = session.ask(explained)
+
     from hanse.cli.show.explanation import explanation_page
     from hanse.wire.json import message_to_json
 
-    async def explained(client: "AsyncClient") -> "tuple[Job, Explanation]":
-        from hanse.cli.naming import find_job
-
-        one = await find_job(client, name)
-        return one, await client.explain(one.id)
-
-    one, found = session.ask(explained)
-    session.say(message_to_json(found), lambda paper: explanation_page(found, paper, now_ms(), job=one))
+    session.say(message_to_json(found), lambda paper: explanation_page(found, notes, paper, now_ms()))
 
 
 def cancel(

@@ -1,4 +1,4 @@
-"""The scenes of the demo as text: what was asked, what the federation answered, and which command shows it again. Pure.
+"""The scenes of the demo as text: what was asked, what the federation answered, and which command shows it again.
 
 Everything that is said is taken from an answer of the API; a scene that cannot be told truly says so.
 """
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from hanse.cli.amounts import counted, duration, gpus_of, number, percent
-from hanse.cli.paper import Paper, Tone, columns_of, joined
-from hanse.cli.show.explanation import places_of, pool_lines
+from hanse.cli.paper import Paper, Tone, columns_of, joined, wrapped
+from hanse.cli.show.explanation import notes_of, pool_lines
 from hanse.cli.show.jobs import placed_in
 from hanse.cli.show.nodes import node_lines
 from hanse.cli.show.pools import pools_page
@@ -52,8 +52,11 @@ def title(pools: "Sequence[Pool]", info: "ServerInfo", paper: Paper) -> str:
 
 
 def heading(index: int, words: str, command: str, paper: Paper) -> str:
-    """`  1  The fleet                                    hanse pools`."""
-    return joined(["", _both(f"  {index}  {words}", command, paper, Tone.STRONG)])
+    """`  1  The fleet                                    hanse pools`; a long command stands below."""
+    left = f"  {index}  {words}"
+    if columns_of(left) + 2 + columns_of(command) <= paper.width:
+        return joined(["", _both(left, command, paper, Tone.STRONG)])
+    return joined(["", paper.paint(left, Tone.STRONG), _both("", command, paper, Tone.STRONG)])
 
 
 def _both(left: str, right: str, paper: Paper, tone: Tone) -> str:
@@ -77,13 +80,13 @@ def fleet_scene(pools: "Sequence[Pool]", shapes: "Mapping[str, PoolShape]", pape
 def submission_scene(job: "Job", queue: "Queue", accepted_ms: int, paper: Paper) -> str:
     """Scene 2: accepted, granted, placed; with the times that it took."""
     status = job.status
-    lines = [f"accepted in {duration(accepted_ms)} · queue {job.queue} · {granted(job, queue)}"]
+    told = [f"accepted in {duration(accepted_ms)} · queue {job.queue} · {granted(job, queue)}"]
     if status.placed_ms:
-        where = "; ".join(f"{part.pool}: {placed_in(part)}" for part in status.placement)
-        lines.append(f"placed after {duration(status.placed_ms - status.submitted_ms)} in {where}")
+        told.append(f"placed {duration(status.placed_ms - status.submitted_ms)} later in {_where(job)}")
     else:
-        lines.append(f"{state_word(status.state)}: {status.message or reason_prose(status.reason)}")
-    return _indented(joined(lines))
+        told.append(f"{state_word(status.state)}: {status.message or reason_prose(status.reason)}")
+    width = _narrower(paper).width
+    return _indented(joined(line for one in told for line in wrapped(one, width)))
 
 
 def granted(job: "Job", queue: "Queue") -> str:
@@ -98,9 +101,9 @@ def granted(job: "Job", queue: "Queue") -> str:
     return ", ".join(parts) or "nothing granted yet"
 
 
-def reasons_scene(found: "Explanation", job: "Job", paper: Paper) -> str:
+def reasons_scene(found: "Explanation", job: "Job", pools: "Sequence[Pool]", paper: Paper) -> str:
     """Scene 3: every pool, why or why not; the bars show how much of what is wanted is there."""
-    lines = pool_lines(found.pools, _narrower(paper), places=places_of(job))
+    lines = pool_lines(found.pools, _narrower(paper), notes=notes_of(found, job, pools))
     helps = [f"  would help: {one.change} → {one.effect}" for one in found.helps]
     return _indented(joined([found.answer, *lines, *helps]))
 
@@ -124,13 +127,15 @@ def change_line(seen: Seen, paper: Paper) -> str:
     return _indented(f"+{duration(seen.after_ms):>6}  attempt {seen.attempt}  {word}{why}".rstrip() + "\n")
 
 
-def recovered_lines(job: "Job") -> str:
+def recovered_lines(job: "Job", paper: Paper) -> str:
     """Scene 5, the end: where it is now."""
     before = [f"attempt {one.attempt} ended by {one.reason}" for one in job.status.attempts]
-    where = "; ".join(f"{part.pool}: {placed_in(part)}" for part in job.status.placement)
-    return _indented(
-        joined([f"{', '.join(before) or 'no attempt has ended'}; attempt {job.status.attempt} in {where}"])
-    )
+    told = f"{', '.join(before) or 'no attempt has ended'}; attempt {job.status.attempt} in {_where(job)}"
+    return _indented(joined(wrapped(told, _narrower(paper).width)))
+
+
+def _where(job: "Job") -> str:
+    return "; ".join(f"{part.pool}: {placed_in(part)}" for part in job.status.placement) or "no pool"
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,6 @@ RUNNING_DEADLINE_S: Final = 20.0
 RECOVERED_DEADLINE_S: Final = 30.0
 NODES_TRIES_MAX: Final = 10
 NODES_PAUSE_S: Final = 0.3
-SUMMARIES_PAUSE_S: Final = 0.5
 _PLACED: Final = frozenset({State.PLACED, State.STARTING, State.RUNNING})
 
 
@@ -163,7 +162,7 @@ class _Teller:
     async def _reasons(self, client: AsyncClient, job: "Job") -> None:
         self._heading("Why there", f"hanse explain {job.name}")
         found = await client.explain(job.id)
-        self.put(scenes.reasons_scene(found, job, self.session.paper))
+        self.put(scenes.reasons_scene(found, job, await client.pools(), self.session.paper))
 
     async def _nodes(self, client: AsyncClient, job: "Job") -> "Job":
         self._heading("Where exactly", f"hanse job {job.name} --nodes")
@@ -182,7 +181,7 @@ class _Teller:
             async with asyncio.timeout(RECOVERED_DEADLINE_S):
                 await self._recovery(client, job)
         job = await _with_nodes(client, job.id)
-        self.put(scenes.recovered_lines(job))
+        self.put(scenes.recovered_lines(job, self.session.paper))
         return job
 
     async def _recovery(self, client: AsyncClient, job: "Job") -> None:

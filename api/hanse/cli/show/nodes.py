@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 
 BAR_CELLS_MAX: Final = 32
 
-_COLUMNS: Final = (
-    Column("pool"),
-    Column("set"),
-    Column("domain"),
-    Column("", right=True),
-    Column("hosts"),
-    Column("ranks", flexible=True),
-)
-
 
 @dataclass(slots=True)
 class _Domain:
@@ -45,8 +36,9 @@ def node_lines(status: "JobStatus", paper: Paper, *, rows_max: int = 0) -> list[
         return [f"  {_nothing(status)}"]
     domains = _domains(status.nodes)
     shown = domains[:rows_max] if rows_max else domains
+    columns = _columns(domains)
     most = max(len(one.hosts) for one in domains)
-    lines = table(_COLUMNS, [_row(one, most) for one in shown], paper, indent=2)
+    lines = table(columns, [_row(one, columns, most) for one in shown], paper, indent=2)
     rest = domains[len(shown) :]
     if rest:
         hosts = sum(len(one.hosts) for one in rest)
@@ -73,11 +65,25 @@ def _domains(nodes: "Iterable[NodePlacement]") -> list[_Domain]:
     return sorted(found.values(), key=lambda one: (one.pool, one.pod_set, min(one.ranks, default=0)))
 
 
-def _row(one: _Domain, most: int) -> Sequence[Cell]:
+def _columns(domains: Sequence[_Domain]) -> list[Column]:
+    """Pool and pod set are columns only if there are several."""
+    several_pools = len({one.pool for one in domains}) > 1
+    several_sets = len({one.pod_set for one in domains}) > 1
+    return [
+        Column("pool" if several_pools else ""),
+        Column("set" if several_sets else ""),
+        Column("domain"),
+        Column("hosts", right=True),
+        Column(""),
+        Column("ranks", flexible=True),
+    ]
+
+
+def _row(one: _Domain, columns: Sequence[Column], most: int) -> Sequence[Cell]:
     cells = len(one.hosts) if most <= BAR_CELLS_MAX else max(1, len(one.hosts) * BAR_CELLS_MAX // most)
     return (
-        one.pool,
-        one.pod_set,
+        one.pool if columns[0].title else "",
+        one.pod_set if columns[1].title else "",
         one.path or "no domain",
         number(len(one.hosts)),
         (FULL * cells, Tone.GOOD),
