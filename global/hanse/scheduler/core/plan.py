@@ -1,15 +1,16 @@
 """One scheduling cycle as a pure function: which pending job goes to which pool, and why the others wait.
 
 Jobs are taken in order of service. For each, the flavors that its queue has quota for are tried in order of
-preference; for each flavor the pools that may hold it are evaluated on their shapes (all of a small fleet, a sample of
-a large one), and the best is taken: fewest domains from the top level down, then fewest hosts, then the tightest fit,
-then the cheapest. What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
+preference; for each flavor pools are evaluated on their shapes (all of a small fleet, a sample of a large one), and
+the best is taken: fewest domains from the top level down, then fewest hosts, then the tightest fit, then the
+cheapest. What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
 
 A job that does not fit never stops those behind it (best effort; reservation and backfill are a layer above). Its
 whole class is dropped for the cycle, since capacity only shrinks within one.
 
-Pools are visited in an order that differs between replicas (rendezvous hashing on the replica's id), so that heads
-seldom collide. Nothing depends on it but speed.
+Every replica has an order of pools of its own (rendezvous hashing on its id). In a large fleet the walk over it begins
+at a place that is drawn for each job, within the first 1/N of the order when N replicas schedule: so the work is spread
+over agents, and heads seldom collide. Nothing depends on that but speed.
 
 Rejected: scoring every pool for every job. At 1,000 pools it costs 30 times as much and, because replicas then all
 like the same pool, turns every commit into a conflict.
@@ -129,9 +130,9 @@ def run_cycle(
         service: the pending jobs in order of service.
         requests: the request of each class; a class without one is left out (its spec is being read).
         before: classes that were blocked by capacity alone in an earlier cycle; they ask only pools grown since.
-        rng: decides nothing yet but is part of the contract: equal arguments and seed give equal plans (S10).
+        rng: draws where the walk over a large fleet begins; equal arguments and seed give equal plans (S10).
     """
-    cycle = _Cycle(snapshot, limits)
+    cycle = _Cycle(snapshot, limits, rng)
     decisions: list[Decision] = []
     blocked: dict[int, Blocked] = {}
     failed: dict[int, str] = {}
@@ -193,9 +194,10 @@ def flavor_choices(
 class _Cycle:
     """The ledger of one cycle: shapes and quota with this cycle's decisions taken out."""
 
-    def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
+    def __init__(self, snapshot: Snapshot, limits: Limits, rng: random.Random | None = None) -> None:
         self._snapshot = snapshot
         self._limits = limits
+        self._rng = rng
         self._quota = QuotaOverlay(snapshot.usage)
         self._shapes: dict[PoolName, Shape] = {p.name: p.shape for p in snapshot.pools if p.shape is not None}
         self._given: dict[PoolName, int] = {}
@@ -208,6 +210,15 @@ class _Cycle:
         if self._limits.prefer_pools:
             pools.sort(key=lambda p: (-preference(self._snapshot.replica, p.name), p.name))
         return tuple(pools)
+
+    def _walk(self) -> tuple[Sequence[PoolView], int]:
+        """The pools in the order in which one job asks them, and after how many that hold it the walk may end."""
+        pools = self._visit
+        if len(pools) <= self._limits.candidates_max or self._rng is None:
+            return pools, len(pools)
+        share = max(1, len(pools) // self._snapshot.replicas) if self._limits.prefer_pools else len(pools)
+        start = self._rng.randrange(share)
+        return pools[start:] + pools[:start], self._limits.candidates_sampled
 
     def unusable(self, pool: PoolView) -> Reason | None:
         """Why nothing may be bound to the pool now, whatever is asked."""
@@ -260,10 +271,9 @@ class _Cycle:
     ) -> Decision | None:
         best: tuple[tuple[object, ...], PoolView, Fit] | None = None
         fits = 0
-        few = len(self._visit) <= self._limits.candidates_max
-        enough = len(self._visit) if few else self._limits.candidates_sampled
+        visit, enough = self._walk()
         ask = prepare(request, flavors)
-        for pool in self._visit:
+        for pool in visit:
             if pool.grown <= self._since:
                 continue
             outcome = self._fit(pool, job, ask, flavors)

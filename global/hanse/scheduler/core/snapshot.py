@@ -73,6 +73,7 @@ class Snapshot:
         grants: revision of the grant of each root that this replica holds.
         usage: live bindings of every queue, with this replica's unsettled transactions. Read-only here.
         flavors: in order.
+        replicas: how many schedule at this moment, this one included.
         avoided: pools that refused a request class a moment ago: (class hash, pool).
     """
 
@@ -84,4 +85,5 @@ class Snapshot:
     grants: Mapping[str, int]
     usage: Usage
     flavors: tuple[FlavorName, ...]
+    replicas: int = 1
     avoided: frozenset[tuple[int, PoolName]] = frozenset()

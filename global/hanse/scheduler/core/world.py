@@ -239,6 +239,7 @@ class World:
             grants=self.held_roots(nonce),
             usage=self.usage,
             flavors=tuple(f.name for f in self.ordered_flavors()),
+            replicas=max(1, sum(r.schedules for r in self.replicas.values())),
             avoided=frozenset(avoided),
         )
 
