@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Final
 
 from hanse.agent.cluster.port import LOG_LINES_MAX, ClusterUnavailable
-from hanse.agent.core.placement import place
+from hanse.agent.core.explain import explain_nodes
 from hanse.agent.core.records import SetPlace
 from hanse.agent.shell.config import AgentConfig
 from hanse.agent.shell.pool import Pool, parse_spec
@@ -32,7 +32,6 @@ from hanse.model.fence import GangKey
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import NodePlace
 from hanse.model.request import gang_request
-from hanse.shape.refuse import NoFit
 
 log = logging.getLogger(__name__)
 
@@ -121,8 +120,11 @@ class Details:
         request = gang_request(parse_spec(spec))
         if self._pool.ledger is None or len(flavors) != len(request.sets):
             raise InvalidArgument("give one flavor for each pod set", path="flavors")
-        found = place(self._pool.ledger.inventory, request, tuple(flavors))
-        return (found.detail,) if isinstance(found, NoFit) else (f"it fits on {len(found.nodes)} nodes",)
+        found = explain_nodes(self._pool.ledger.inventory, request, tuple(flavors))
+        if found.fits:
+            return ("it fits here now",)
+        near = tuple(miss.text for miss in found.near)
+        return near or ((found.refusal.detail,) if found.refusal is not None else ())
 
     async def _logs(self, question: LogQuestion) -> AsyncIterator[tuple[str, ...]]:
         self._sets(question.gang)
