@@ -8,9 +8,9 @@ cheapest. What is decided is taken from the cycle's own copy of shapes and quota
 A job that does not fit never stops those behind it (best effort; reservation and backfill are a layer above). Its
 whole class is dropped for the cycle, since capacity only shrinks within one.
 
-Every replica has an order of pools of its own (rendezvous hashing on its id). In a large fleet the walk over it begins
-at a place that is drawn for each job, within the first 1/N of the order when N replicas schedule: so the work is spread
-over agents, and heads seldom collide. Nothing depends on that but speed.
+Every replica has an order of pools of its own (rendezvous hashing on its id). In a large fleet the walk over it
+begins at a place that is drawn for each job, within the first 1/N of the order when N replicas schedule: so the work
+is spread over agents, and heads seldom collide. Nothing depends on that but speed.
 
 Rejected: scoring every pool for every job. At 1,000 pools it costs 30 times as much and, because replicas then all
 like the same pool, turns every commit into a conflict.
