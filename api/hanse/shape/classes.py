@@ -8,7 +8,7 @@ offer_r * g``. `offer` is what the host offers to pods beside the daemons that r
 allocatable for cpu, memory, ephemeral storage and pods, everything for the rest (nobody's daemon holds an HCA).
 Without that margin one logging daemon would turn every free host of a pool into a host with 7 of 8 GPUs.
 
-**Usable GPUs.** What the agent publishes for a host is ``min(free GPUs, floor(left_r * G / offer_r) - g)`` over all
+**Free GPUs.** What the agent publishes for a host is ``min(free GPUs, floor(left_r * G / offer_r) - g)`` over all
 r, where `left` is allocatable minus everything that is not exact, and g are the GPUs of the exact pods there. An
 exact pod lowers it by exactly its GPUs whatever it really asks for, which is what makes the shape closed under
 commits. Rejected: charging exact pods what they ask; a later pod would then fit on the nodes and not in the shape.
@@ -110,20 +110,14 @@ class HostClass:
             for name, amount in pod.items()
         )
 
-    def usable(self, free_gpus: int, used: Resources, exact_gpus: int) -> int:
-        """GPUs to publish as free, 0..gpus.
+    def limit(self, used: Resources) -> int:
+        """GPUs that exact pods may have together, beside what else is used; may exceed the class's, or be negative.
 
-        Args:
-            free_gpus: accelerators that nobody holds.
-            used: everything that is not an exact pod, summed.
-            exact_gpus: GPUs of the exact pods of this host.
+        What a host publishes as free is the smaller of this, less the GPUs of its exact pods, and its free GPUs.
         """
-        least = free_gpus
-        for name, amount in self.others.items():
-            offered = offer(name, amount)
-            if offered > 0:
-                least = min(least, (amount - used[name]) * self.gpus // offered - exact_gpus)
-        return max(0, min(least, self.gpus))
+        offers = [(name, amount, offer(name, amount)) for name, amount in self.others.items()]
+        bounds = [(amount - used[name]) * self.gpus // offered for name, amount, offered in offers if offered > 0]
+        return min(bounds, default=0)
 
     def charge(self, pod: Resources, pods: int, free: int) -> int:
         """GPUs by which `pods` such pods lower the published count of a host that has `free`."""

@@ -26,17 +26,34 @@ class Fit:
     Attributes:
         score: comparable between pools, smaller is better: domains of the coarsest level, of the finest, hosts, GPUs
             left free in the smallest domain that holds a whole set; summed over the sets.
-        levels_used: domains used by level, coarse to fine, the host last; sets and groups summed.
-        parts: one per pod set that has pods, in the order of the request.
         decision: for `apply`, on this shape only.
         certain: the agent will say the same; else it may refuse for a reason that a shape cannot see.
+        seats: (the set, where it goes), in the order of the request, without sets that have no pods.
     """
 
     score: tuple[int, int, int, int]
-    levels_used: tuple[LevelUse, ...]
-    parts: tuple[PartPlacement, ...]
     decision: Decision
     certain: bool
+    seats: tuple[tuple[SetAsk, Seat], ...]
+
+    @property
+    def levels_used(self) -> tuple[LevelUse, ...]:
+        """Domains used by level, coarse to fine, the host last; sets and groups summed."""
+        total: dict[str, int] = {}
+        for _, found in self.seats:
+            for level, n in found.counts:
+                total[level] = total.get(level, 0) + n
+        return tuple([LevelUse(level, n, ()) for level, n in total.items()])
+
+    @property
+    def parts(self) -> tuple[PartPlacement, ...]:
+        """Counts by level, one for each of `seats`."""
+        return tuple(
+            [
+                PartPlacement((s.flavor,), s.count, tuple([LevelUse(a, n, ()) for a, n in found.counts]))
+                for s, found in self.seats
+            ]
+        )
 
 
 def fit(shape: Shape, request: GangRequest, flavors: tuple[FlavorName, ...]) -> Fit | NoFit:
@@ -53,7 +70,8 @@ def fit_ask(shape: Shape, ask: Ask) -> Fit | NoFit:
     """`fit` for a request that is already prepared; use this to ask many pools."""
     if not ask.sets:
         return _fit(shape, ask, [])
-    seats = Joint(ask.sets, big_first(ask)).seats(ShapeBoard(shape))
+    order = (0,) if len(ask.sets) == 1 else big_first(ask)
+    seats = Joint(ask.sets, order).seats(ShapeBoard(shape))
     if isinstance(seats, NoFit):
         hopeless = [never(shape, s) for s in ask.sets]
         return next((no for no in hopeless if no is not None), seats)
@@ -68,7 +86,7 @@ def quick_reject(shape: Shape, ask: Ask) -> bool:
 def big_first(ask: Ask) -> list[int]:
     """The order in which sets are seated: big pods first, then those with a required level, then many."""
     sets = ask.sets
-    return sorted(range(len(sets)), key=lambda i: (-sets[i].pod.gpus, not sets[i].required, -sets[i].count, i))
+    return sorted(range(len(sets)), key=lambda i: (-sets[i].gpus, not sets[i].required, -sets[i].count, i))
 
 
 class ShapeBoard:
@@ -116,22 +134,21 @@ def _followed(before: Branch, after: Branch, path: tuple[int, ...]) -> tuple[int
 
 
 def _fit(shape: Shape, ask: Ask, seats: Seats) -> Fit:
-    takes = [SetTake(ask.index[i], ask.sets[i].pod, found.takes, found.exclusive) for i, found in seats]
-    in_order = sorted(seats, key=lambda pair: pair[0])
-    total: dict[str, int] = {}
-    score = [0, 0, 0, 0]
-    for _, found in in_order:
-        for level, n in found.counts:
-            total[level] = total.get(level, 0) + n
-        score = [a + b for a, b in zip(score, found.score, strict=True)]
+    takes = tuple([SetTake(ask.index[i], ask.sets[i].pod, found.takes, found.exclusive) for i, found in seats])
+    scores = [found.score for _, found in seats]
+    score = scores[0] if len(scores) == 1 else _summed(scores)
     return Fit(
-        score=(score[0], score[1], score[2], score[3]),
-        levels_used=tuple([LevelUse(level, n, ()) for level, n in total.items()]),
-        parts=tuple([_part(ask.sets[i], found) for i, found in in_order]),
-        decision=Decision(shape.key, tuple(takes)),
+        score=score,
+        decision=Decision(shape.key, takes),
         certain=all(found.certain for _, found in seats),
+        seats=tuple([(ask.sets[i], found) for i, found in sorted(seats, key=_position)]),
     )
 
 
-def _part(s: SetAsk, found: Seat) -> PartPlacement:
-    return PartPlacement((s.flavor,), s.count, tuple([LevelUse(a, n, ()) for a, n in found.counts]))
+def _summed(scores: list[tuple[int, int, int, int]]) -> tuple[int, int, int, int]:
+    columns = list(zip(*scores, strict=True)) or [()] * 4
+    return sum(columns[0]), sum(columns[1]), sum(columns[2]), sum(columns[3])
+
+
+def _position(seat: tuple[int, Seat]) -> int:
+    return seat[0]

@@ -162,7 +162,7 @@ def _descend(
     out: list[tuple[int, tuple[int, ...]]],
 ) -> None:
     if len(path) == depth + 1:
-        spare = [(c.fit - s.count) * max(1, s.pod.gpus) for c, (_, s) in zip(caps, pairs, strict=True)]
+        spare = [(c.fit - s.count) * max(1, s.gpus) for c, (_, s) in zip(caps, pairs, strict=True)]
         out.append((sum(spare), path))
         return
     for i in range(len(caps[0].kids)):

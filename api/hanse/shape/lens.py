@@ -26,11 +26,12 @@ _KINDS_KEPT_MAX: Final = 20_000
 class Ladder:
     """The levels of one group, coarse to fine; the host comes below them, implicitly."""
 
-    __slots__ = ("_depths", "depth", "levels")
+    __slots__ = ("_depths", "aliases", "depth", "levels")
 
     def __init__(self, levels: tuple[Level, ...]) -> None:
         self.levels = levels
         self.depth = max(1, len(levels))  # a pool without levels is one unnamed domain
+        self.aliases = (*[level.alias for level in levels], HOST_ALIAS) if levels else ("pool", HOST_ALIAS)
         self._depths = {level.alias: i for i, level in reversed(list(enumerate(levels)))}
         self._depths |= {level.key: i for i, level in enumerate(levels)}
         self._depths.setdefault(HOST_ALIAS, self.depth)
@@ -93,12 +94,16 @@ class SetAsk:
     """One pod set with its flavor, prepared.
 
     Attributes:
+        gpus: of one pod.
+        exclusive: some slice layer wants its domains for itself.
         kind: equal for sets whose pods are equal in everything but number and topology.
         lens_kind: equal for sets that look through the same lens.
     """
 
     count: int
     pod: Resources
+    gpus: int
+    exclusive: bool
     flavor: FlavorName
     selector: Selector
     tolerations: tuple[Toleration, ...]
@@ -150,8 +155,8 @@ def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
     kind = _kind((s.resources, flavor, s.selector, s.tolerations))
     t = s.topology
     return SetAsk(
-        s.count, whole_pod(s.resources), flavor, s.selector, s.tolerations,
-        t.required, t.preferred, t.slices, kind, _kind((kind, t.slices)),
+        s.count, whole_pod(s.resources), s.resources.gpus, any(x.exclusive for x in t.slices), flavor,
+        s.selector, s.tolerations, t.required, t.preferred, t.slices, kind, _kind((kind, t.slices)),
     )  # fmt: skip
 
 

@@ -88,5 +88,5 @@ def _shape(s: SetAsk, seen: list[View], *, alone: bool) -> NoFit:
 
 
 def _unit(s: SetAsk) -> str:
-    gpus = s.pod.gpus
+    gpus = s.gpus
     return f"pods of {gpus} GPUs" if gpus else "pods"

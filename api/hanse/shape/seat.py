@@ -1,18 +1,16 @@
 """The best place for one pod set in a shape."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from hanse.shape.capacity import Cap, capacity, joined
 from hanse.shape.fill import filled
 from hanse.shape.lens import Ladder, Lens, Refused, SetAsk
-from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.shape import Shape
 from hanse.shape.single import on_one_host, score
 from hanse.shape.solve import Cost, Found, Take, solve
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """One group as a set sees it.
 
     Attributes:
@@ -26,8 +24,7 @@ class View:
     depth: int
 
 
-@dataclass(frozen=True, slots=True)
-class Seat:
+class Seat(NamedTuple):
     """Where a set goes.
 
     Attributes:
@@ -55,7 +52,7 @@ def views(shape: Shape, s: SetAsk) -> list[View]:
         lens = shape.table.lens(s, rungs)
         if not isinstance(lens, Refused):
             out.append(View(g, rungs, lens, capacity(group.root, lens, -1), depth))
-    if s.preferred and all(group.rungs.find(s.preferred) is None for group in shape.groups):
+    if s.preferred and not any(group.rungs.find(s.preferred) is not None for group in shape.groups):
         return []
     return out
 
@@ -67,12 +64,12 @@ def seat(shape: Shape, s: SetAsk) -> Seat | None:
 
 def seat_among(seen: list[View], s: SetAsk, exclusive: tuple[int, ...]) -> Seat | None:
     """The best place for the set in these views of groups, None if it does not fit."""
-    if any(s.count % x.size for x in s.slices):
+    if s.slices and any(s.count % x.size for x in s.slices):
         return None
     small = [v for v in seen if v.lens.exclusive < 0 and v.cap.peak[-1] >= s.count]
     if small:
         return _small(s, small, exclusive)
-    if not s.pod.gpus and not s.slices:
+    if not s.gpus and not s.slices:
         return _fill(s, seen, exclusive)
     if s.required or len(seen) == 1:
         fitting = [v for v in seen if v.cap.peak[v.depth + 1] >= s.count]
@@ -139,7 +136,7 @@ def _across(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     counts: dict[str, int] = {}
     for g, take in takes.items():
         for level, n in zip(
-            _aliases(per_view[g].rungs), usage(Take((), tuple(take)), per_view[g].rungs.depth), strict=True
+            per_view[g].rungs.aliases, usage(Take((), tuple(take)), per_view[g].rungs.depth), strict=True
         ):
             counts[level] = counts.get(level, 0) + n
     half = len(found.cost) // 2
@@ -192,15 +189,11 @@ def _count(take: Take, at: int, times: int, counts: list[int]) -> None:
         _count(below, at + 1, copies * times, counts)
 
 
-def _aliases(rungs: Ladder) -> list[str]:
-    return [level.alias for level in rungs.levels] + [HOST_ALIAS] if rungs.levels else ["pool", HOST_ALIAS]
-
-
 def _seated(s: SetAsk, view: View, found: Found, exclusive: tuple[int, ...]) -> Seat:
     cost = found.cost
     half = len(cost) // 2
     named = bool(view.rungs.levels)
-    counts = tuple(zip(_aliases(view.rungs), cost[:half], strict=True))
+    counts = tuple(zip(view.rungs.aliases, cost[:half], strict=True))
     return Seat(
         takes=((view.group, found.take),),
         exclusive=exclusive,
@@ -222,11 +215,13 @@ def _left(s: SetAsk, cost: Cost, total: int) -> int:
     for count, held in zip(cost[:half], cost[half:], strict=True):
         if count == 1:
             around = held
-    return (around - s.count) * max(1, s.pod.gpus)
+    return (around - s.count) * max(1, s.gpus)
 
 
 def exclusive_depths(ladders: list[Ladder], s: SetAsk) -> tuple[int, ...]:
     """By group, the coarsest depth at which a layer of the set is exclusive, -1 for none."""
+    if not s.exclusive:
+        return (-1,) * len(ladders)
     out: list[int] = []
     for rungs in ladders:
         depths = [rungs.find(x.level) for x in s.slices if x.exclusive]

@@ -1,7 +1,7 @@
 """The shape of a pool's free capacity: one tree per node group over one table of host classes."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hanse.model.ids import FlavorName
 from hanse.model.placement import Level
@@ -15,11 +15,10 @@ class Group:
 
     levels: tuple[Level, ...]
     root: Branch
+    rungs: Ladder = field(init=False, repr=False, compare=False)  # the levels, ready for look-up
 
-    @property
-    def rungs(self) -> Ladder:
-        """The levels, ready for look-up."""
-        return ladder(self.levels)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rungs", ladder(self.levels))
 
 
 @dataclass(frozen=True, slots=True)

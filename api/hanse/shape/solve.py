@@ -12,7 +12,6 @@ kept if it meets the bound; else `exact` decides by dynamic programming.
 Which domain is chosen depends on capacities and on canonical order alone, never on names.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from hanse.shape.capacity import Cap
@@ -34,8 +33,7 @@ class Take(NamedTuple):
     kids: "tuple[tuple[int, int, Take], ...]" = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A placement of the wanted pods in one domain, and its cost."""
 
     cost: Cost

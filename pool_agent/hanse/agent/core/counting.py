@@ -67,14 +67,14 @@ class _Counter:
         alike: dict[tuple[int, int, int], list[int]] = {}
         whole, whole_hosts = True, 0
         for node in nodes:
-            if node.at is None or node.cls is None:
+            if node.at is None or node.kind is None:
                 continue
-            is_whole = node.free_gpus == node.cls.gpus
+            is_whole = node.free_gpus == node.kind.cls.gpus
             whole = whole and is_whole
-            whole_hosts += is_whole and node.cls.gpus > 0
+            whole_hosts += is_whole and node.kind.cls.gpus > 0
             most = self.layers.on_host(self.most[node.slot], whole=is_whole)
             if most:
-                alike.setdefault((most, node.free_gpus, node.cls.gpus), []).append(node.slot)
+                alike.setdefault((most, node.free_gpus, node.kind.cls.gpus), []).append(node.slot)
         hist: list[tuple[int, int, int, int, int]] = []
         for (most, free, full), slots in sorted(alike.items()):
             hist.append((most, len(slots), len(self.groups), free, full))
@@ -88,13 +88,13 @@ def pods_per_node(inventory: Inventory, s: SetAsk) -> list[int]:
     slots: list[int] = []
     out = [0] * len(inventory.nodes)
     for node in inventory.nodes:
-        if node is None or node.at is None or node.cls is None:
+        if node is None or node.at is None or node.kind is None:
             continue
-        answer = answers[node.cls]
+        answer = answers[node.kind.cls]
         if answer is Answer.NO or (answer is Answer.MAYBE and not s.selector.matches(node.facts.labels)):
             continue
-        if node.cls.is_exact(s.pod):
-            out[node.slot] = node.free_gpus // s.pod[node.cls.gpu]
+        if node.kind.cls.is_exact(s.pod):
+            out[node.slot] = node.free_gpus // s.pod[node.kind.cls.gpu]
         else:
             slots.append(node.slot)
     for slot, most in zip(slots, _divided(inventory, slots, s).tolist(), strict=True):

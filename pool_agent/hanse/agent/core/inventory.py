@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import LABEL_VALUES_MAX, LabelCensus, Selectable, class_of, class_order, flavor_of
-from hanse.agent.core.node import Account, Node, account
+from hanse.agent.core.node import Account, HostKind, Node, PodKind, account
 from hanse.agent.core.topology import Domain, home, known_levels, lowest, path_of, prune, usable_levels
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import Level
@@ -54,14 +54,14 @@ class Inventory:
         self.nodes: list[Node | None] = []
         self._slot: dict[NodeName, int] = {}
         self._vacant: list[int] = []
-        self._away: dict[NodeName, dict[Resources, int]] = {}
+        self._away: dict[NodeName, dict[PodKind, int]] = {}
+        self._pods: dict[Resources, PodKind] = {}
         self._labels = LabelCensus(frozenset(level.key for levels in self.trees for level in levels))
         self._selectable = Selectable()
         self._values_max = LABEL_VALUES_MAX
-        self._classes: dict[HostClass, int] = {}
+        self._kinds: dict[HostClass, HostKind] = {}
         self._classes_changed = False
         self._table = Table(())
-        self._class_ids: dict[HostClass, int] = {}
         self._dirty: dict[int, None] = {}
         self._relabelled: dict[int, None] = {}
         self._clipped = 0
@@ -107,9 +107,7 @@ class Inventory:
         else:
             node = self._at(slot)
             self._replace(node, facts)
-        if foreign is not None and foreign != node.foreign:
-            node.used = node.used.minus(node.foreign).plus(foreign)
-            node.foreign = foreign
+        node.change(facts, node.foreign if foreign is None else foreign)
         self._touch(node)
 
     def set_foreign(self, name: NodeName, foreign: Resources) -> None:
@@ -137,12 +135,8 @@ class Inventory:
 
     def hold(self, name: NodeName, pods: Usage) -> None:
         """Adds pods of ours to a node, by what one of them uses."""
-        slot = self._slot.get(name)
-        own = self._away.setdefault(name, {}) if slot is None else self._at(slot).own
-        for pod, count in pods.items():
-            own[pod] = own.get(pod, 0) + count
-        if slot is not None:
-            self._use(self._at(slot), pods, 1)
+        for uses, count in pods.items():
+            self._use(name, self._pod(uses), count)
 
     def release(self, name: NodeName, pods: Usage) -> None:
         """The inverse of `hold`.
@@ -150,23 +144,15 @@ class Inventory:
         Raises:
             ValueError: the node does not hold them.
         """
-        slot = self._slot.get(name)
-        own = self._away.get(name, {}) if slot is None else self._at(slot).own
-        if any(own.get(pod, 0) < count for pod, count in pods.items()):
-            raise ValueError(f"node {name} does not hold what is to be released")
-        for pod, count in pods.items():
-            own[pod] -= count
-            if not own[pod]:
-                del own[pod]
-        if slot is not None:
-            self._use(self._at(slot), pods, -1)
-        elif not own:
-            self._away.pop(name, None)
+        for uses, count in pods.items():
+            self._use(name, self._pod(uses), -count)
 
     def take(self, placement: "Placement") -> None:
         """Holds every place of a gang."""
-        for name, pods in placement.usage():
-            self.hold(name, pods)
+        for uses, nodes in placement.usage():
+            pod = self._pod(uses)
+            for name, count in nodes:
+                self._use(name, pod, count)
 
     def give(self, placement: "Placement") -> None:
         """The exact inverse of `take`, also when nodes have changed or gone meanwhile.
@@ -174,8 +160,10 @@ class Inventory:
         Raises:
             ValueError: the places are not held.
         """
-        for name, pods in placement.usage():
-            self.release(name, pods)
+        for uses, nodes in placement.usage():
+            pod = self._pod(uses)
+            for name, count in nodes:
+                self._use(name, pod, -count)
 
     def account(self, name: str) -> Account:
         """Where a resource of the whole pool went (S9)."""
@@ -214,11 +202,11 @@ class Inventory:
     def rebuilt(self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]]) -> "Inventory":
         """The same nodes and usage under other flavors or levels."""
         other = Inventory(flavors, trees)
-        other._away = {name: dict(own) for name, own in self._away.items()}
         for name in sorted(self._slot):
             node = self._at(self._slot[name])
             other.set_node(node.facts, node.foreign)
-            other.hold(name, node.own)
+        for name in sorted({*self._slot, *self._away}):
+            other.hold(name, self.usage(name))
         return other
 
     def sync(self) -> None:
@@ -252,14 +240,12 @@ class Inventory:
         self._labels.add(facts.labels)
         self._relabelled[slot] = None
         self._empty = None
-        node.own = self._away.pop(facts.name, {})
-        for pod, count in node.own.items():
-            node.used = node.used.plus(pod.times(count))
+        for pod, count in self._away.pop(facts.name, {}).items():
+            node.use(pod, count)
         return node
 
     def _replace(self, node: Node, facts: NodeFacts) -> None:
         old = node.facts
-        node.facts = facts
         if old.labels != facts.labels:
             self._labels.remove(old.labels)
             self._labels.add(facts.labels)
@@ -271,10 +257,29 @@ class Inventory:
         self._dirty[node.slot] = None
         self._shape = None
 
-    def _use(self, node: Node, pods: Usage, sign: int) -> None:
-        for pod, count in pods.items():
-            node.used = node.used.plus(pod.times(sign * count))
-        self._touch(node)
+    def _pod(self, uses: Resources) -> PodKind:
+        found = self._pods.get(uses)
+        if found is None:
+            found = self._pods[uses] = PodKind(uses)
+        return found
+
+    def _use(self, name: NodeName, pod: PodKind, count: int) -> None:
+        slot = self._slot.get(name)
+        if slot is not None:
+            node = self._at(slot)
+            if count < 0 and node.own.get(pod, 0) < -count:
+                raise ValueError(f"node {name} does not hold what is to be released")
+            node.use(pod, count)
+            self._touch(node)
+            return
+        own = self._away.setdefault(name, {})
+        own[pod] = own.get(pod, 0) + count
+        if own[pod] < 0:
+            raise ValueError(f"node {name} does not hold what is to be released")
+        if not own[pod]:
+            del own[pod]
+        if not own:
+            del self._away[name]
 
     def _reselect(self) -> None:
         """Chooses the selectable labels anew; if they changed, every class has."""
@@ -287,11 +292,16 @@ class Inventory:
         """Flavor, class and domain of a node whose labels, taints or allocatable are new."""
         self._leave_class(node)
         labels = node.facts.labels
-        node.flavor = flavor_of(labels, self.flavors)
-        if node.flavor is not None:
-            node.cls = class_of(node.facts, node.flavor, self._selectable)
-            self._classes_changed = self._classes_changed or node.cls not in self._classes
-            self._classes[node.cls] = self._classes.get(node.cls, 0) + 1
+        flavor = flavor_of(labels, self.flavors)
+        kind: HostKind | None = None
+        if flavor is not None:
+            cls = class_of(node.facts, flavor, self._selectable)
+            kind = self._kinds.get(cls)
+            if kind is None:
+                kind = self._kinds[cls] = HostKind(cls)
+                self._classes_changed = True
+            kind.hosts += 1
+        node.renew(kind, flavor)
         knows = [known_levels(labels, levels) for levels in self.trees]
         tree = knows.index(max(knows))
         path = path_of(node.name, labels, self.trees[tree])
@@ -303,12 +313,12 @@ class Inventory:
         self._empty = None
 
     def _leave_class(self, node: Node) -> None:
-        if node.cls is not None:
-            self._classes[node.cls] -= 1
-            if not self._classes[node.cls]:
-                del self._classes[node.cls]
+        if node.kind is not None:
+            node.kind.hosts -= 1
+            if not node.kind.hosts:
+                del self._kinds[node.kind.cls]
                 self._classes_changed = True
-            node.cls = None
+            node.kind = None
 
     def _leave_domain(self, node: Node) -> None:
         self._unbin(node)
@@ -319,16 +329,20 @@ class Inventory:
 
     def _retable(self) -> None:
         """Numbers the classes anew, which moves every node to other bins."""
-        while len(self._classes) > CLASSES_MAX and self._values_max > 1:
+        while len(self._kinds) > CLASSES_MAX and self._values_max > 1:
             self._values_max //= 2
             self._reselect()
             for slot in self._relabelled:
                 self._classify(self._at(slot))
             self._relabelled.clear()
-        most = sorted(self._classes, key=lambda c: (-self._classes[c], class_order(c)))[:CLASSES_MAX]
-        ordered = sorted(most, key=class_order)
-        self._class_ids = {cls: i for i, cls in enumerate(ordered)}
-        self._table = Table(tuple(ordered), self._selectable.left_out, self._selectable.open_ended)
+        most = sorted(self._kinds.values(), key=lambda k: (-k.hosts, class_order(k.cls)))
+        ordered = sorted(most[:CLASSES_MAX], key=lambda k: class_order(k.cls))
+        for kind in most:
+            kind.number = -1
+        for number, kind in enumerate(ordered):
+            kind.number = number
+        classes = tuple(kind.cls for kind in ordered)
+        self._table = Table(classes, self._selectable.left_out, self._selectable.open_ended)
         for node in self.nodes:
             if node is not None:
                 self._unbin(node)
@@ -348,8 +362,8 @@ class Inventory:
         """Puts a node into the bin where it belongs now."""
         at = node.at
         node.weigh()
-        node.cls_id = -1 if node.cls is None else self._class_ids.get(node.cls, -1)
-        now = None if node.why or node.cls_id < 0 else (node.cls_id, node.free_gpus)
+        kind = node.kind
+        now = None if kind is None or node.why or kind.number < 0 else (kind.number, node.free_gpus)
         assert node.domain is not None
         if at != now:
             if at is not None:
@@ -357,7 +371,7 @@ class Inventory:
             if now is not None:
                 node.domain.put(node.slot, now)
             node.at = now
-        clipped = node.is_clipped()
+        clipped = not node.why and (node.hides or now is None)
         self._clipped += clipped - node.clipped
         node.clipped = clipped
 
@@ -374,8 +388,8 @@ class Inventory:
         counts: dict[tuple[int, int], int] = {}
         for slot in domain.slots:
             node = self._at(slot)
-            if node.cls_id >= 0 and node.cls is not None:
-                at = (node.cls_id, node.cls.gpus)
+            if node.kind is not None and node.kind.number >= 0:
+                at = (node.kind.number, node.kind.cls.gpus)
                 counts[at] = counts.get(at, 0) + 1
         return leaf(counts)
 
@@ -383,7 +397,7 @@ class Inventory:
         """What we hold on a node, present or away."""
         slot = self._slot.get(name)
         own = self._away.get(name, {}) if slot is None else self._at(slot).own
-        return dict(own)
+        return {pod.uses: count for pod, count in own.items()}
 
     def flavor_hosts(self, flavor: FlavorName) -> int:
         """Hosts of a flavor, usable or not."""

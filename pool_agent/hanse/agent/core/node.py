@@ -1,4 +1,9 @@
-"""One node of the inventory: what the cluster says, who uses it, what is left."""
+"""One node of the inventory: what the cluster says, who uses it, what is left.
+
+What changes with every gang is kept as running sums; what follows from facts and foreign usage (`limit`) is derived
+again only when these change. So holding a pod costs a few integers, and a node is still a pure function of what the
+cluster says of it and of the pods we hold there.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,37 +16,81 @@ from hanse.model.resources import EMPTY, Resources
 from hanse.shape.classes import HostClass
 
 
+class PodKind:
+    """Pods of ours that use the same of a node; one object each, compared by identity.
+
+    Attributes:
+        uses: of one pod, `pods` included; without `pods` it reserves GPUs of a host that is taken whole.
+    """
+
+    __slots__ = ("items", "uses")
+
+    def __init__(self, uses: Resources) -> None:
+        self.uses = uses
+        self.items = tuple(uses.items())
+
+
+class HostKind:
+    """A host class in use; one object each, compared by identity.
+
+    Attributes:
+        number: its place in the table, -1 if the table has no room for it.
+        hosts: nodes of this class.
+    """
+
+    __slots__ = ("_exact", "cls", "hosts", "number")
+
+    def __init__(self, cls: HostClass) -> None:
+        self.cls = cls
+        self.number = -1
+        self.hosts = 0
+        self._exact: dict[PodKind, int] = {}
+
+    def exact_gpus(self, pod: PodKind) -> int:
+        """GPUs of one such pod if it is exact on this class, else 0."""
+        found = self._exact.get(pod)
+        if found is None:
+            if len(self._exact) > 10_000:
+                self._exact.clear()
+            found = self._exact[pod] = pod.uses[self.cls.gpu] if self.cls.is_exact(pod.uses) else 0
+        return found
+
+
 class Node:
     """A node in its slot. Mutable, and only the inventory changes it.
 
     Attributes:
-        own: pods of ours by what one of them uses; a key without `pods` reserves a host that is taken whole.
+        own: how many pods of ours of which kind.
         foreign: summed usage of everything that is not ours.
-        used: own and foreign together.
+        free_gpus: GPUs that the shape shows.
+        hides: these are fewer than are free.
         at: its bin (class, free GPUs) in its lowest domain; None while it takes no pods.
-        clipped: the shape shows less of it than is free.
+        clipped: it counts among the shape's clipped hosts.
+        why: why it takes no pods, "" if it does.
     """
 
     __slots__ = (
-        "at", "clipped", "cls", "cls_id", "domain", "facts", "flavor", "foreign", "free_gpus", "own", "slot", "tree",
-        "used", "why",
+        "_exact_gpus", "_limit", "_used", "at", "clipped", "domain", "facts", "flavor", "foreign", "free_gpus",
+        "hides", "kind", "own", "slot", "tree", "why",
     )  # fmt: skip
 
     def __init__(self, slot: int, facts: NodeFacts) -> None:
         self.slot = slot
         self.facts = facts
         self.foreign: Resources = EMPTY
-        self.own: dict[Resources, int] = {}
-        self.used: Resources = EMPTY
+        self.own: dict[PodKind, int] = {}
         self.flavor: FlavorName | None = None
-        self.cls: HostClass | None = None
-        self.cls_id = -1
+        self.kind: HostKind | None = None
         self.tree = -1
         self.domain: Domain | None = None
         self.why = ""
         self.free_gpus = 0
+        self.hides = False
         self.at: tuple[int, int] | None = None
         self.clipped = False
+        self._used: dict[str, int] = {}
+        self._exact_gpus = 0
+        self._limit: int | None = None  # GPUs that the other resources allow to exact pods; None: derive it
 
     @property
     def name(self) -> NodeName:
@@ -49,46 +98,77 @@ class Node:
         return self.facts.name
 
     @property
+    def cls(self) -> HostClass | None:
+        """Its class, None if no flavor matches it."""
+        return None if self.kind is None else self.kind.cls
+
+    @property
     def path(self) -> tuple[str, ...]:
         """Its domains, coarse to fine."""
         return () if self.domain is None else self.domain.path
 
+    def use(self, pod: PodKind, count: int) -> None:
+        """Adds (or, negative, removes) pods of ours."""
+        self.own[pod] = self.own.get(pod, 0) + count
+        if not self.own[pod]:
+            del self.own[pod]
+        used = self._used
+        for name, amount in pod.items:
+            used[name] = used.get(name, 0) + amount * count
+        exact = 0 if self.kind is None else self.kind.exact_gpus(pod)
+        if exact:
+            self._exact_gpus += exact * count
+        else:
+            self._limit = None
+
+    def renew(self, kind: HostKind | None, flavor: FlavorName | None) -> None:
+        """Takes over a class, and with it which of our pods are exact."""
+        self.kind = kind
+        self.flavor = flavor
+        self._exact_gpus = 0 if kind is None else sum([kind.exact_gpus(p) * n for p, n in self.own.items()])
+        self._limit = None
+
+    def change(self, facts: NodeFacts, foreign: Resources) -> None:
+        """Takes over what the cluster says."""
+        self.facts = facts
+        self.foreign = foreign
+        self._limit = None
+
     def weigh(self) -> None:
-        """Derives what is left from what the cluster says and from who uses it."""
+        """Derives what is left."""
         self.why = why_unusable(self.facts) if self.flavor is not None else "matches no flavor"
-        cls = self.cls
-        if cls is None or cls.gpus == 0:
-            self.free_gpus = 0
+        kind = self.kind
+        if kind is None or kind.cls.gpus == 0:
+            self.free_gpus, self.hides = 0, False
             return
-        loose, exact_gpus = self.foreign, 0
-        for pod, count in self.own.items():
-            if cls.is_exact(pod):
-                exact_gpus += pod[cls.gpu] * count
-            else:
-                loose = loose.plus(pod.times(count))
-        self.free_gpus = cls.usable(self.raw_free_gpus, loose, exact_gpus)
+        if self._limit is None:
+            loose = self.foreign
+            for pod, count in self.own.items():
+                if not kind.exact_gpus(pod):
+                    loose = loose.plus(pod.uses.times(count))
+            self._limit = kind.cls.limit(loose)
+        raw = self.free(kind.cls.gpu)
+        self.free_gpus = max(0, min(raw, self._limit - self._exact_gpus, kind.cls.gpus))
+        self.hides = self.free_gpus < raw
 
     @property
     def raw_free_gpus(self) -> int:
         """Accelerators that nobody holds, whatever else the host has left."""
-        if self.cls is None or not self.cls.gpu:
+        if self.kind is None or not self.kind.cls.gpu:
             return 0
-        return max(0, min(self.cls.gpus, self.facts.allocatable[self.cls.gpu] - self.used[self.cls.gpu]))
+        return max(0, min(self.kind.cls.gpus, self.free(self.kind.cls.gpu)))
 
-    def is_clipped(self) -> bool:
-        """Whether a shape with this host in bin `at` shows less of it than is free."""
-        if self.why or self.cls is None:
-            return False
-        offered = self.facts.allocatable[self.cls.gpu] if self.cls.gpu else 0
-        return self.at is None or offered > self.cls.gpus or self.free_gpus < self.raw_free_gpus
+    def used(self, name: str) -> int:
+        """What our pods use of a resource."""
+        return self._used.get(name, 0)
 
     def free(self, name: str) -> int:
         """What is left of one resource; negative if more is used than is offered."""
-        return self.facts.allocatable[name] - self.used[name]
+        return self.facts.allocatable[name] - self.foreign[name] - self._used.get(name, 0)
 
     def overdrawn(self) -> Iterator[str]:
         """Resources of which more is used than is offered: a fault, and not ours to mend."""
-        return (name for name, used in self.used.items() if used > self.facts.allocatable[name])
+        return (name for name in sorted({*self._used, *self.foreign}) if self.free(name) < 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +205,9 @@ class Account:
 
 
 def account(node: Node, name: str) -> Account:
-    """The account of one resource on one node."""
-    own = sum([pod[name] * count for pod, count in node.own.items()])
-    left = node.free(name)
+    """The account of one resource on one node, from the pods themselves and not from running sums."""
+    own = sum([pod.uses[name] * count for pod, count in node.own.items()])
+    left = node.facts.allocatable[name] - node.foreign[name] - own
     free = max(0, left)
     usable = node.at is not None
     return Account(

@@ -121,16 +121,18 @@ class NodeBoard:
 
 
 def _hold(inventory: Inventory, s: SetPlacement, held: list[SetPlacement]) -> None:
-    for name, pods in s.usage():
-        inventory.hold(name, pods)
+    for uses, nodes in s.usage():
+        for name, pods in nodes:
+            inventory.hold(name, {uses: pods})
     held.append(s)
     inventory.sync()
 
 
 def _release(inventory: Inventory, held: list[SetPlacement]) -> None:
     for s in held:
-        for name, pods in s.usage():
-            inventory.release(name, pods)
+        for uses, nodes in s.usage():
+            for name, pods in nodes:
+                inventory.release(name, {uses: pods})
 
 
 def _gang(inventory: Inventory, sets: list[SetPlacement]) -> Placement:

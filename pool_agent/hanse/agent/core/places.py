@@ -2,19 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from hanse.agent.core.inventory import Inventory
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import DOMAINS_LISTED_MAX, LevelUse, NodePlace, PartPlacement
 from hanse.model.request import GangRequest
 from hanse.model.resources import Resources
+from hanse.shape.classes import whole_pod
 from hanse.shape.lens import SetAsk, ladder, prepare
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.seat import exclusive_depths
 
 
-@dataclass(frozen=True, slots=True)
-class HostUse:
+class HostUse(NamedTuple):
     """Consecutive ranks of one set on one node; `path` are its domains, coarse to fine."""
 
     node: NodeName
@@ -45,12 +46,11 @@ class SetPlacement:
         """The node of each rank."""
         return tuple([use.node for use in self.hosts for _ in range(use.pods)])
 
-    def usage(self) -> Iterator[tuple[NodeName, dict[Resources, int]]]:
-        """What to hold on which node; a node may come more than once."""
-        for use in self.hosts:
-            yield use.node, {self.pod: use.pods}
+    def usage(self) -> Iterator[tuple[Resources, list[tuple[NodeName, int]]]]:
+        """(what one pod uses, (node, pods)) to hold; a node may come more than once."""
+        yield whole_pod(self.pod), [(use.node, use.pods) for use in self.hosts]
         for name, amount in self.reserved:
-            yield name, {amount: 1}
+            yield amount, [(name, 1)]
 
     def places(self, pod_set: str, first_rank: int = 0) -> tuple[NodePlace, ...]:
         """Node-level detail, for an answer on demand; ranks count from `first_rank`."""
@@ -78,8 +78,8 @@ class Placement:
         """Every node that runs a pod, once, by name."""
         return tuple(sorted({use.node for s in self.sets for use in s.hosts}))
 
-    def usage(self) -> Iterator[tuple[NodeName, dict[Resources, int]]]:
-        """What to hold on which node; a node may come more than once."""
+    def usage(self) -> Iterator[tuple[Resources, list[tuple[NodeName, int]]]]:
+        """(what one pod uses, (node, pods)) to hold; a node may come more than once."""
         for s in self.sets:
             yield from s.usage()
 
@@ -144,14 +144,17 @@ def _reserved(inventory: Inventory, s: SetAsk, hosts: list[HostUse]) -> tuple[tu
 def part_of(inventory: Inventory, sets: tuple[SetPlacement, ...]) -> PartPlacement:
     """Counts and domains by level: what may be told above the agent."""
     domains: dict[str, set[tuple[str, ...]]] = {}
-    hosts: set[NodeName] = set()
+    last: tuple[str, ...] | None = None
     for s in sets:
         for use in s.hosts:
-            hosts.add(use.node)
+            if use.path is last:  # neighbours share the tuple
+                continue
+            last = use.path
             node = inventory.node(use.node)
             levels = () if node is None else inventory.trees[node.tree]
             for depth, level in enumerate(levels):
                 domains.setdefault(level.alias, set()).add(use.path[: depth + 1])
+    hosts = {use.node for s in sets for use in s.hosts}
     uses = [_use(alias, ["/".join(path) for path in sorted(paths)]) for alias, paths in domains.items()]
     uses.append(LevelUse(HOST_ALIAS, len(hosts), ()))
     flavors = tuple(dict.fromkeys(s.flavor for s in sets))

@@ -55,16 +55,18 @@ class Domain:
     """One domain of the tree; a group's root is one with an empty name that is no domain of any level.
 
     Attributes:
+        path: names from the coarsest level down to this domain.
         kids: by name; empty for a lowest domain.
         bins: of a lowest domain, slots of usable hosts by (class, free GPUs).
         slots: of a lowest domain, every node that is there, usable or not.
     """
 
-    __slots__ = ("_by_key", "_counts", "_node", "_stale", "bins", "kids", "name", "parent", "slots")
+    __slots__ = ("_by_key", "_counts", "_node", "_stale", "bins", "kids", "name", "parent", "path", "slots")
 
     def __init__(self, name: str, parent: "Domain | None") -> None:
         self.name = name
         self.parent = parent
+        self.path: tuple[str, ...] = () if parent is None else (*parent.path, name)
         self.kids: dict[str, Domain] = {}
         self.bins: dict[tuple[int, int], dict[int, None]] = {}
         self.slots: dict[int, None] = {}
@@ -72,11 +74,6 @@ class Domain:
         self._stale: dict[str, Domain] = {}
         self._by_key: bytes | None = None
         self._node: Node | None = None
-
-    @property
-    def path(self) -> tuple[str, ...]:
-        """Names from the coarsest level down to this domain."""
-        return () if self.parent is None else (*self.parent.path, self.name)
 
     def put(self, slot: int, at: tuple[int, int]) -> None:
         """A usable host appears in a bin of this lowest domain."""
