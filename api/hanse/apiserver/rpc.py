@@ -5,7 +5,7 @@ and a service that lacks one fails at start. A failed call carries a `google.rpc
 reason, and the field path and line as metadata.
 
 Limits are checked here, before a service sees a call: who calls, how many calls and streams are in progress, and how
-long a call may take. A watcher that does not take what is sent to it is cut off and told to resume.
+long a call may take. A watcher that is too slow to take what is sent to it is cut off and told to resume.
 """
 
 import asyncio
@@ -162,14 +162,19 @@ def _streaming(
 
 
 async def _send(context: Context, response: Message, deadline_s: float) -> None:
+    """Send one response. A status cannot overtake a message that is stuck, so a reader that was too slow is told as
+    soon as it reads again; until then it costs one message and a place among the streams."""
+    writing = asyncio.ensure_future(context.write(response))
     try:
-        async with asyncio.timeout(deadline_s):
-            await context.write(response)
-    except TimeoutError:
+        done, _ = await asyncio.wait({writing}, timeout=deadline_s)
+        await writing
+    finally:
+        writing.cancel()
+    if not done:
         raise ResourceExhausted(
             f"nothing was read for {deadline_s:g} s: read faster, and resume after the last revision seen",
             reason="SLOW_READER",
-        ) from None
+        )
 
 
 async def _refuse(context: Context, error: Exception) -> None:

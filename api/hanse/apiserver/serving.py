@@ -29,12 +29,16 @@ RECEIVED_BYTES_MAX: Final = 2 * BATCH_BYTES_MAX
 """More than a batch may have, so that a batch that is too large is refused in our own words."""
 
 CLIENT_PINGS_MIN_S: Final = 10
+KEEPALIVE_S: Final = 30
+KEEPALIVE_TIMEOUT_S: Final = 10
 NO_CREDENTIALS: Final = Credentials()
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", RECEIVED_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a lottery
+    ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),  # a watcher whose machine died frees its place
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", CLIENT_PINGS_MIN_S * 1000),
 )
 

@@ -1,0 +1,45 @@
+"""A real server on loopback and clients of it."""
+
+import random
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+
+from hanse.apiserver.credentials import Credentials
+from hanse.apiserver.serving import NO_CREDENTIALS, serve
+from hanse.apiserver.settings import ApiSettings
+from hanse.client import AsyncClient
+from tests.unit.apiserver.stage import Stage, stage
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that listens, what is behind it, and a client."""
+
+    on: Stage
+    address: str
+    client: AsyncClient
+
+
+@asynccontextmanager
+async def served(
+    *,
+    settings: ApiSettings | None = None,
+    credentials: Credentials = NO_CREDENTIALS,
+    token: str = "",
+) -> AsyncIterator[Served]:
+    async with (
+        stage(settings=settings) as on,
+        serve(on.api, listen="127.0.0.1:0", credentials=credentials) as serving,
+        AsyncClient(serving.address, token=token, rng=random.Random(3)) as client,
+    ):
+        yield Served(on, serving.address, client)
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
