@@ -71,10 +71,17 @@ def amount(resource: str, value: int) -> str:
     if resource in GPU_RESOURCES:
         return counted(value, "GPU")
     if resource == CPU:
-        return f"{value / 1_000:g} CPU{'' if value == 1_000 else 's'}"
+        return f"{bare_amount(resource, value)} CPU{'' if value == 1_000 else 's'}"
     if resource == MEMORY:
-        return f"{binary(value)} memory"
-    return f"{value:,} {resource}"
+        return f"{bare_amount(resource, value)} memory"
+    return f"{bare_amount(resource, value)} {resource}"
+
+
+def bare_amount(resource: str, value: int) -> str:
+    """An amount without its unit: `1,000`, `0.5` CPUs, `1Ti`."""
+    if resource == CPU:
+        return f"{value / 1_000:,.3f}".rstrip("0").rstrip(".")
+    return binary(value) if resource == MEMORY else f"{value:,}"
 
 
 def amounts(resources: Mapping[str, int]) -> str:

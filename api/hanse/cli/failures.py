@@ -9,6 +9,7 @@ The line reads `FILE:LINE: PATH: MESSAGE`, with what is known of it. There is ne
 and HANSE_DEBUG=1 shows where it is.
 """
 
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,6 +25,9 @@ DEBUG_VARIABLE: Final = "HANSE_DEBUG"
 USAGE_REASON: Final = "USAGE"
 UNREACHABLE_REASON: Final = "UNAVAILABLE"
 _NOBODY_ANSWERS: Final = frozenset({"SERVER_UNREACHABLE", "DEADLINE_EXCEEDED", "WATCH_ENDED"})
+_IN_A_REQUEST: Final = re.compile(r"[a-z_]+")
+"""Paths that name a field of a call and nothing that the user has written; programs see them, people do not."""
+
 _NOT_AN_ADDRESS: Final = "SERVER_ADDRESS_INVALID"
 
 
@@ -55,8 +59,8 @@ def exit_code(error: HanseError) -> int:
 def line_of(error: HanseError, *, file: str = "") -> str:
     """`llama.yaml:23: spec.replicas: 0 workers; a gang needs at least 1`."""
     place = f"{file or 'line '}{':' if file else ''}{error.line}" if error.line else file
-    parts = [place, error.path, error.message]
-    return ": ".join(part for part in parts if part)
+    path = error.path if place or not _IN_A_REQUEST.fullmatch(error.path) else ""
+    return ": ".join(part for part in (place, path, error.message) if part)
 
 
 def lines_of(errors: Sequence[HanseError], *, file: str = "") -> list[str]:

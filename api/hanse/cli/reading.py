@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from hanse.cli.failures import Failure
 from hanse.model.errors import InvalidArgument
 
 STDIN: Final = "-"
@@ -14,7 +13,7 @@ def read_file(name: str) -> bytes:
     """The bytes of a file; of a longer one than is allowed, so many that it is refused.
 
     Raises:
-        Failure: it cannot be read.
+        InvalidArgument: it cannot be read.
     """
     from hanse.manifests import MANIFEST_BYTES_MAX
 
@@ -25,7 +24,7 @@ def read_file(name: str) -> bytes:
             return file.read(MANIFEST_BYTES_MAX + 1)
     except OSError as error:
         why = error.strerror or "it cannot be opened"
-        raise Failure(InvalidArgument(f"cannot be read: {why}", reason="FILE_UNREADABLE"), file=name) from None
+        raise InvalidArgument(f"{shown_name(name)} cannot be read: {why}", reason="FILE_UNREADABLE") from None
 
 
 def shown_name(name: str) -> str:

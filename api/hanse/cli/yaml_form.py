@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
+ROW_COLUMNS_MAX: Final = 88
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@%,=~ -]*(?::[A-Za-z0-9_./+@%,=~-]+)*")
 _WORDS_WITH_A_MEANING: Final = frozenset("y n yes no on off true false null none".split())
 
@@ -31,16 +32,32 @@ def _block(value: object, ascii_only: bool) -> Iterator[str]:
 
 
 def _entry(head: str, item: object, ascii_only: bool) -> Iterator[str]:
-    if isinstance(item, str) or not isinstance(item, Mapping | Sequence) or not item:
+    if _is_leaf(item):
         yield f"{head} {_scalar(item, ascii_only)}"
+        return
+    row = _row(item, ascii_only)
+    if row and len(head) + len(row) < ROW_COLUMNS_MAX:
+        yield f"{head} {row}"
         return
     yield head
     for line in _block(item, ascii_only):
         yield f"  {line}"
 
 
-def _scalar(value: object, ascii_only: bool) -> str:
-    if isinstance(value, str) and _needs_no_quotes(value):
+def _row(item: object, ascii_only: bool) -> str:
+    """A list of leaves in one line, `[python, train.py]`; "" for anything else."""
+    if not isinstance(item, Sequence) or not all(_is_leaf(leaf) for leaf in item):
+        return ""
+    return f"[{', '.join(_scalar(leaf, ascii_only, inside=True) for leaf in item)}]"
+
+
+def _is_leaf(value: object) -> bool:
+    return isinstance(value, str) or not isinstance(value, Mapping | Sequence) or not value
+
+
+def _scalar(value: object, ascii_only: bool, *, inside: bool = False) -> str:
+    """A leaf; `inside` a list in one line, where commas part."""
+    if isinstance(value, str) and _needs_no_quotes(value) and not (inside and "," in value):
         return value
     return json.dumps(value, ensure_ascii=ascii_only)
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DEFAULT_QUEUE: Final = "default"
 UNMAPPED_SHOWN_MAX: Final = 20
+_QUEUE_FLAG: Final = ("QUEUE_", "--queue")
+_PRIORITY_FLAG: Final = ("PRIORITY_", "--priority")
 _FILE_ENDINGS: Final = (".yaml", ".yml", ".json", STDIN)
 
 
@@ -184,8 +186,7 @@ async def _submit(
 ) -> int:
     submission = await _sent(client, session, order)
     if submission.refusals:
-        errors = [_blamed(order, refusal.error) for refusal in submission.refusals]
-        raise Failure(*errors, file=shown_name(order.file))
+        raise _failure(order, [refusal.error for refusal in submission.refusals])
     write_last(state_dir(os.environ), client.server, submission.ids[-1])
     _note_unmapped(session, submission, order)
     if wait is None:
@@ -201,11 +202,19 @@ async def _sent(client: "AsyncClient", session: Session, order: Order) -> "Submi
             order.text, queue=queue, priority_class=order.priority, request_id=order.request_id
         )
     except InvalidArgument as error:
-        raise Failure(_blamed(order, error), file=shown_name(order.file)) from None
+        raise _failure(order, [error]) from None
 
 
-def _blamed(order: Order, error: HanseError) -> HanseError:
-    return error if order.file else blamed(error)
+def _failure(order: Order, errors: Sequence[HanseError]) -> Failure:
+    """The refusals, blamed on what the user wrote: the file, or the flags."""
+    by_flag = [_QUEUE_FLAG] if order.queue else []
+    by_flag += [_PRIORITY_FLAG] if order.priority else []
+    for reason, flag in by_flag:
+        if errors[0].reason.startswith(reason):
+            return Failure(type(errors[0])(errors[0].message, reason=errors[0].reason, path=flag))
+    if not order.file:
+        return Failure(*(blamed(error) for error in errors))
+    return Failure(*errors, file=shown_name(order.file))
 
 
 async def _queue(client: "AsyncClient", session: Session, text: str | bytes) -> str:

@@ -34,7 +34,8 @@ SHAPE: Final = Reason.SHAPE.name
 
 def explanation_page(found: "Explanation", notes: Mapping[str, str], paper: Paper, now_ms: int) -> str:
     """The whole page; `notes` as from `notes_of`."""
-    lines = [paper.paint(_answer(found), Tone.STRONG)]
+    answer = wrapped(_answer(found), paper.width) if paper.cut else [_answer(found)]
+    lines = [paper.paint(line, Tone.STRONG) for line in answer]
     when = _when(found, now_ms)
     if when:
         lines.append(f"  {when}")
@@ -54,9 +55,8 @@ def _answer(found: "Explanation") -> str:
 
 def _when(found: "Explanation", now_ms: int) -> str:
     parts = []
-    pending = state_of(found.state) is State.PENDING
     if found.since_ms:
-        parts.append(f"{'for' if pending else 'bound since'} {duration(now_ms - found.since_ms)}")
+        parts.append(f"for {duration(now_ms - found.since_ms)}")
     if found.position:
         parts.append(f"{_ordinal(found.position)} in queue {found.queue}")
     elif found.queue:

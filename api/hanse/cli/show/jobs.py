@@ -32,7 +32,7 @@ def jobs_page(jobs: "Sequence[Job]", paper: Paper, now_ms: int, *, hidden: int =
         hidden: jobs that match and are not in it.
     """
     if not jobs:
-        return "no jobs; `hanse jobs --all` shows ended ones too\n"
+        return "no such jobs; `hanse jobs --all` shows ended ones too\n"
     with_ids = paper.width >= ID_FROM_COLUMNS or not paper.cut
     columns = [*_COLUMNS, Column("id")] if with_ids else _COLUMNS
     rows = [[*_row(job, now_ms), job.id][: len(columns)] for job in jobs]

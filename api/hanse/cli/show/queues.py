@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hanse.cli.amounts import amount, number
+from hanse.cli.amounts import amount, bare_amount, number
 from hanse.cli.bars import bar
 from hanse.cli.paper import Paper, Tone, joined
 from hanse.cli.show.facts import facts
@@ -71,11 +71,8 @@ def _flavor(quota: "FlavorQuota", resource: str) -> str:
 def _share(resource: str, used: int, nominal: int) -> tuple[Cell, Cell, Cell]:
     if not resource:
         return "", "unlimited", ""
-    return _plain(resource, used), _plain(resource, nominal), bar(used, nominal, BAR_CELLS) if nominal else ""
-
-
-def _plain(resource: str, value: int) -> str:
-    return number(value) if resource in GPU_RESOURCES else amount(resource, value).removesuffix(f" {resource}")
+    share = bar(used, nominal, BAR_CELLS) if nominal else ""
+    return bare_amount(resource, used), bare_amount(resource, nominal), share
 
 
 def queue_page(queue: "Queue", paper: Paper) -> str:
@@ -104,4 +101,4 @@ def _of(queue: "Queue", flavor: str, resource: str, nominal: int) -> str:
     if not resource:
         return "unlimited"
     used = used_of(queue, flavor, resource)
-    return f"{bar(used, nominal, BAR_CELLS)}  {_plain(resource, used)} of {amount(resource, nominal)}"
+    return f"{bar(used, nominal, BAR_CELLS)}  {bare_amount(resource, used)} of {amount(resource, nominal)}"

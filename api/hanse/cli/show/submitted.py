@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from hanse.cli.paper import Paper, Tone, joined
 from hanse.cli.show.jobs import placed_in
-from hanse.cli.show.words import reason_words, state_of, state_tone, state_word
+from hanse.cli.show.words import ended, reason_words, state_of, state_tone, state_word
 from hanse.cli.table import Cell, Column, table
 from hanse.model.lifecycle import State
 
@@ -30,7 +30,8 @@ def state_line(job: "Job", paper: Paper) -> str:
     where = "; ".join(f"{part.pool}: {placed_in(part)}" for part in status.placement)
     why = f" ({reason_words(status.reason)})" if status.reason else ""
     told = f"{job.name} is {state}{why}"
-    return f"{told} in {where}" if where and state_of(status.state) is not State.PENDING else told
+    there = where and state_of(status.state) is not State.PENDING and not ended(status.state)
+    return f"{told} in {where}" if there else told
 
 
 def states_page(jobs: "Sequence[Job]", paper: Paper) -> str:
