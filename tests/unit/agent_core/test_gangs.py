@@ -182,6 +182,14 @@ def test_observed_revision_is_what_is_placed_or_refused_not_what_is_received() -
     assert gangs.observed_revision == 9
 
 
+def test_bindings_of_one_change_are_placed_in_the_order_of_their_creation() -> None:
+    stage = Stage()
+    stage.accept(5)
+    stage.change(9, bound(key("late"), 9, pods=3), bound(key("early"), 8, pods=3))
+    stage.write()
+    assert stage.statuses() == {key("early"): GangStatus.STARTED, key("late"): GangStatus.REFUSED}
+
+
 # ---- release (P12, P13) -------------------------------------------------------------------------------------
 
 
@@ -244,6 +252,19 @@ def test_stop_of_a_gang_that_was_never_here_is_released() -> None:
     stage = Stage()
     stage.accept(5, bound(key(), 3, STOP))
     assert stage.statuses() == {key(): GangStatus.RELEASED}
+
+
+def test_released_stays_released_whatever_is_counted_later() -> None:
+    stage = Stage()
+    binding = bound(key(), 5)
+    stage.accept(5, binding)
+    stage.write()
+    stage.change(6, told(binding, STOP, 6))
+    stage.write()
+    stage.count(key(), failed=2)
+    stage.said()
+    stage.count(key(), succeeded=2)
+    assert stage.statuses() == {}
 
 
 def test_success_wins_over_stop() -> None:
@@ -378,6 +399,18 @@ def test_stop_of_a_start_that_was_cut_off_ends_it() -> None:
     assert stage.write() == [StopPods(key())]
     assert stage.statuses() == {key(): GangStatus.RELEASED}
     assert stage.free_hosts == HOSTS
+
+
+def test_order_to_stop_is_given_again_by_an_agent_that_cannot_know_that_it_was() -> None:
+    stage = Stage()
+    binding = bound(key(), 5)
+    stage.accept(5, binding)
+    stage.write()
+    stage.change(6, told(binding, STOP, 6))
+    assert stage.write() == [StopPods(key())]
+    stage.relist(record(key(), 5, "n0", "n1"), pods=(PodCounts(key(), running=2),))
+    stage.accept(9, told(binding, STOP, 6))
+    assert stage.write() == [StopPods(key())]
 
 
 def test_reports_of_all_desired_gangs_are_made_again_after_a_new_attachment() -> None:
@@ -519,6 +552,13 @@ def test_after_an_unanswered_write_nothing_is_written_or_concluded_until_the_nex
     stage.accept(7, told(binding, STOP, 6), bound(key("other"), 6))
     assert stage.statuses() == {key(): GangStatus.RELEASED}
     assert stage.kinds() == ["HoldGang", "StartPods"]
+
+
+def test_nothing_is_written_while_somebody_claims_the_cluster_anew() -> None:
+    stage = Stage()
+    stage.accept(5, bound(key(), 5))
+    stage.gangs.doubt()
+    assert stage.take() == []
 
 
 def test_unanswered_write_that_did_happen_is_taken_as_it_is_found() -> None:

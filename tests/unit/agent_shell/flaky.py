@@ -25,6 +25,7 @@ class FlakyCluster:
         down: every call fails.
         lose_answers: of so many writes that do take effect, the answers are lost.
         drop_writes: so many writes fail, and take no effect.
+        fail_lists: so many lists fail.
         deaf: watches tell nothing any more.
         writes: all operations that were asked for, by call.
     """
@@ -33,6 +34,7 @@ class FlakyCluster:
         self.down = False
         self.lose_answers = 0
         self.drop_writes = 0
+        self.fail_lists = 0
         self.deaf = False
         self.lists = 0
         self.writes: list[tuple[ClusterWrite, ...]] = []
@@ -59,6 +61,9 @@ class FlakyCluster:
     async def list(self) -> ClusterState:
         self._check()
         self.lists += 1
+        if self.fail_lists > 0:
+            self.fail_lists -= 1
+            raise ClusterUnavailable("the test failed the list")
         return await self._inner.list()
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:

@@ -1,6 +1,7 @@
 """An agent beside a simulated cluster, attached to a replica that a test plays, in virtual time."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -140,8 +141,8 @@ def test_reports_that_nobody_acknowledges_are_sent_again() -> None:
         puppet.bind(key())
         _, task = stage.start()
         await stage.status(key(), GangStatus.RUNNING)
-        said = len(puppet.reports(key()))
-        await stage.until(lambda: len(puppet.reports(key())) > said)
+        await stage.until(lambda: puppet.reports(key())[-2:] == puppet.reports(key())[-1:] * 2)
+        assert puppet.status(key()) is GangStatus.RUNNING
         assert len(puppet.hellos) == 1
         await stopped(task)
 
@@ -215,44 +216,47 @@ def test_quiet_pool_has_a_heartbeat() -> None:
 # ---- fences -------------------------------------------------------------------------------------------------
 
 
-async def refused_set(stage: Stage, spoil: object) -> FlakyCluster:
-    """An agent that was attached, and gets something it must refuse; the cluster, before it refused."""
-    port = FlakyCluster(stage.port)
-    stage.puppet.bind(key())
-    _, task = stage.start(port=port)
-    await stage.status(key(), GangStatus.RUNNING)
-    assert callable(spoil)
-    spoil(stage.puppet)
-    written, hellos = len(port.writes), len(stage.puppet.hellos)
-    stage.puppet.cut()
-    await stage.until(lambda: len(stage.puppet.hellos) >= hellos + 3)
-    assert len(port.writes) == written
-    assert all(gang.counts.running == 2 for gang in stage.engine.gangs.values()), "work goes on"
-    await stopped(task)
-    return port
-
-
 def older_store(puppet: Puppet) -> None:
-    puppet.desired.clear()
     puppet.revision = 50
 
 
 def other_federation(puppet: Puppet) -> None:
-    puppet.desired.clear()
     puppet.federation = "g"
 
 
 def older_incarnation(puppet: Puppet) -> None:
-    puppet.desired.clear()
     puppet.incarnation = 0
 
 
-@pytest.mark.parametrize("spoil", [older_store, other_federation, older_incarnation])
-def test_what_does_not_pass_the_fence_changes_nothing(spoil: object) -> None:
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (older_store, "OLDER_EPOCH"),
+        (other_federation, "OTHER_FEDERATION"),
+        (older_incarnation, "OLDER_INCARNATION"),
+    ],
+)
+def test_what_does_not_pass_the_fence_changes_nothing_and_is_said(
+    spoil: Callable[[Puppet], None], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async def scene(stage: Stage) -> None:
-        await refused_set(stage, spoil)
+        puppet, port = stage.puppet, FlakyCluster(stage.port)
+        puppet.bind(key())
+        _, task = stage.start(port=port)
+        await stage.status(key(), GangStatus.RUNNING)
+        puppet.desired.clear()
+        spoil(puppet)
+        written, hellos = len(port.writes), len(puppet.hellos)
+        puppet.cut()
+        await stage.until(lambda: len(puppet.hellos) >= hellos + 3)
+        assert len(port.writes) == written
+        assert all(gang.counts.running == 2 for gang in stage.engine.gangs.values()), "work goes on"
+        await stopped(task)
 
     play(scene)
+    refused = [str(vars(r)["cause"]) for r in caplog.records if r.message == "attachment_refused"]
+    assert len(refused) >= 2
+    assert all(cause.startswith(reason) for cause in refused)
 
 
 def test_newer_incarnation_may_count_from_the_beginning() -> None:
@@ -373,6 +377,43 @@ def test_unanswered_write_is_settled_by_a_newer_epoch(happens: bool) -> None:
         await stage.status(key(), GangStatus.RUNNING)
         assert len(puppet.hellos) == 2
         assert len(stage.engine.gangs) == 1
+        await stopped(task)
+
+    play(scene)
+
+
+def test_nothing_is_published_while_a_write_is_in_doubt() -> None:
+    async def scene(stage: Stage) -> None:
+        puppet, port = stage.puppet, FlakyCluster(stage.port)
+        bus = InProcessBus()
+        _, task = stage.start(bus, port)
+        await stage.until(lambda: puppet.summaries)
+        subscription = await (await bus.connect("reader")).subscribe("hanse/v1/f/pools/p0/summary")
+        await anext(subscription)
+        puppet.refusal = Refusal("ALREADY_ATTACHED", "not now", retry=True)
+        port.drop_writes = 1
+        await puppet.bound(key())
+        await stage.until(lambda: len(puppet.hellos) > 1)
+        while subscription.inbox._waiting:
+            await anext(subscription)
+        await asyncio.sleep(60)
+        assert not subscription.inbox._waiting
+        await stopped(task)
+
+    play(scene)
+
+
+def test_claim_without_a_list_lets_nothing_be_written() -> None:
+    async def scene(stage: Stage) -> None:
+        puppet, port = stage.puppet, FlakyCluster(stage.port)
+        agent, task = stage.start(port=port)
+        await stage.until(lambda: puppet.summaries)
+        port.fail_lists = 1
+        puppet.bind(key())
+        puppet.cut()
+        await stage.until(lambda: port.fail_lists == 0)
+        assert agent.pool.gangs.doubted
+        await stage.status(key(), GangStatus.RUNNING)
         await stopped(task)
 
     play(scene)

@@ -198,7 +198,7 @@ class Gangs:
         self._waiting.clear()
         for gang in self._gangs.values():
             gang.binding, gang.outdated = None, False
-        for binding in sorted(bindings, key=_order):
+        for binding in bindings:
             self._desire(binding)
         self.outbox.restart()
         self.reconcile(now_ms=now_ms, again=True)
@@ -408,7 +408,7 @@ class Gangs:
 
         `flush`: also if there is nothing but a newer accepted revision to be written.
         """
-        if not self.accepted or self.doubted or self._in_flight:
+        if self.doubted or self._in_flight:
             return ()
         wanted: list[tuple[Gang | None, ClusterWrite]] = []
         while self._touched and len(wanted) < limit - 2:

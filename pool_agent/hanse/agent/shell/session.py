@@ -204,10 +204,10 @@ class Session:
             self._publisher.unsubscribe(news)
 
     async def _send_summary(self) -> None:
-        """The newest summary, if it is of this epoch and was not sent; its empty shape only if that is new."""
+        """The newest summary, unless it was sent; its empty shape only if that is new."""
         async with self._summing:
             summary = self._publisher.latest
-            if summary is None or summary is self._summary_sent or summary.epoch != self._welcome.epoch:
+            if summary is None or summary is self._summary_sent:
                 return
             news = summary.empty_shape != self._empty_sent
             self._summary_sent, self._empty_sent = summary, summary.empty_shape
