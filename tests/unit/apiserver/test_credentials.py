@@ -1,0 +1,68 @@
+"""Tokens of a file, and where a server may listen."""
+
+from pathlib import Path
+
+import pytest
+
+from hanse.apiserver.context import ANONYMOUS
+from hanse.apiserver.credentials import Credentials, check_listen, is_loopback, parse_tokens, read_tokens
+from hanse.model.errors import FailedPrecondition, InvalidArgument, PermissionDenied
+
+TOKEN = "0123456789abcdef"
+
+
+def test_a_token_stands_for_its_principal() -> None:
+    credentials = parse_tokens(f"# staff\n\nann {TOKEN}\nbob@x {TOKEN}2\n")
+    assert credentials.principal(f"Bearer {TOKEN}") == "ann"
+    assert credentials.principal(f"bearer  {TOKEN}2 ") == "bob@x"
+
+
+@pytest.mark.parametrize("sent", ["", TOKEN, f"Basic {TOKEN}", "Bearer ", f"Bearer {TOKEN}x", "Bearer \ud800"])
+def test_whoever_sends_no_known_token_is_turned_away(sent: str) -> None:
+    with pytest.raises(PermissionDenied) as refused:
+        parse_tokens(f"ann {TOKEN}").principal(sent)
+    assert refused.value.reason == "UNAUTHENTICATED"
+
+
+def test_without_credentials_everybody_is_anonymous() -> None:
+    assert Credentials().principal("whatever") == ANONYMOUS
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("", 0),
+        ("# only this", 0),
+        ("ann", 1),
+        (f"ann {TOKEN} more", 1),
+        (f"ok {TOKEN}\nan/n {TOKEN}2", 2),
+        (f"{ANONYMOUS} {TOKEN}", 1),
+        ("ann short", 1),
+        (f"ann {TOKEN}\nbob {TOKEN}", 2),
+    ],
+)
+def test_files_that_are_refused_never_show_a_token(text: str, line: int) -> None:
+    with pytest.raises(InvalidArgument) as refused:
+        parse_tokens(text, path="tokens")
+    assert (refused.value.line, refused.value.path) == (line, "tokens")
+    assert TOKEN not in str(refused.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument):
+        read_tokens(tmp_path / "none")
+    (tmp_path / "tokens").write_text(f"ann {TOKEN}\n")
+    assert read_tokens(tmp_path / "tokens").principals
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.9.9.9", "localhost", "[::1]", "::1"])
+def test_only_this_machine_reaches_loopback(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "[::]", "10.0.0.1", "example.org", "localhost.example.org", "127.1"])
+def test_everything_else_is_reached_from_elsewhere(host: str) -> None:
+    assert not is_loopback(host)
+    with pytest.raises(FailedPrecondition):
+        check_listen(f"{host}:1", Credentials())
+    check_listen(f"{host}:1", parse_tokens(f"ann {TOKEN}"))
