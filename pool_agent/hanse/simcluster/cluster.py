@@ -60,7 +60,7 @@ class SimCluster:
         if self._timer is not None:
             self._timer.cancel()
         self._wake()
-        self._storage.close(self.engine)
+        self._storage.close()
 
     # Time
 

@@ -11,6 +11,7 @@ before the snapshot is replaced, and until then the old pair is in force.
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -24,9 +25,23 @@ from hanse.simcluster.frames import AppendFile, frame, replace_file
 from hanse.simcluster.inputs import Input
 from hanse.simcluster.snapshot import ENCODER, Origin, dump, origin_of
 
-LOG_BYTES_MAX: Final = 8 << 20  # of one log, before a new one begins
-POD_LOG_BYTES_MAX: Final = 1 << 30  # of all logs of a cluster
 FACTS_GATHERED_MAX: Final = 256  # facts that wait for the next batch
+
+
+@dataclass(frozen=True, slots=True)
+class StorageLimits:
+    """How much is kept of one cluster.
+
+    Attributes:
+        log_bytes: of one log, before a snapshot is made and a new log begins.
+        pod_log_bytes: of all its logs; the oldest go first.
+    """
+
+    log_bytes: int = 8 << 20
+    pod_log_bytes: int = 1 << 30
+
+
+DEFAULT_LIMITS: Final = StorageLimits()
 
 
 class FileStorage:
@@ -37,14 +52,11 @@ class FileStorage:
         waiting: facts that are in no log yet.
     """
 
-    def __init__(
-        self, folder: Path, held: int, *, log_bytes_max: int = LOG_BYTES_MAX, bytes_max: int = POD_LOG_BYTES_MAX
-    ) -> None:
+    def __init__(self, folder: Path, held: int, limits: StorageLimits = DEFAULT_LIMITS) -> None:
         self._folder = folder
         self._held: int | None = held
-        self._log_bytes_max = log_bytes_max
-        self._bytes_max = bytes_max
-        self._rotate_at = log_bytes_max
+        self._limits = limits
+        self._rotate_at = limits.log_bytes
         self._log: AppendFile | None = None
         self.logs: list[LogFile] = []
         self.waiting: list[Fact] = []
@@ -59,9 +71,7 @@ class FileStorage:
 
     def begin(self, engine: Engine) -> None:
         """Keep a new cluster. Raises OSError, Unavailable."""
-        log = self._new_log(engine)
-        replace_file(snapshot_path(self._folder), frame(dump(engine)))
-        self._use(log)
+        self._use(self._new_pair(engine))
 
     def go_on(self, origin: Origin, log: LogFile, log_bytes: int, facts: Sequence[Fact]) -> None:
         """Keep a cluster as it was left, whose log is whole so far. Raises OSError, Unavailable."""
@@ -71,16 +81,23 @@ class FileStorage:
         self.waiting = list(facts)
         self._use(file)
 
-    def _new_log(self, engine: Engine) -> AppendFile:
+    def _new_pair(self, engine: Engine) -> AppendFile:
+        """Write an empty log and the snapshot before it; on failure the old pair stays in force."""
         log = AppendFile(log_file(self._folder, engine.version).path, 0)
-        log.append(frame(ENCODER.encode(origin_of(engine))))
+        try:
+            log.append(frame(ENCODER.encode(origin_of(engine))))
+            replace_file(snapshot_path(self._folder), frame(dump(engine)))
+        except BaseException:
+            log.close()
+            log.path.unlink(missing_ok=True)
+            raise
         return log
 
     def _use(self, log: AppendFile) -> None:
         if self._log is not None:
             self._log.close()
         self._log = log
-        self._rotate_at = self._log_bytes_max
+        self._rotate_at = self._limits.log_bytes
         self.logs = log_files(self._folder)
 
     def append(self, now_ms: int, inputs: Sequence[Input]) -> None:
@@ -113,7 +130,7 @@ class FileStorage:
         try:
             self.rotate(engine)
         except (OSError, Unavailable):
-            self._rotate_at = size + self._log_bytes_max  # a full disk: go on with the long log
+            self._rotate_at = size + self._limits.log_bytes  # a full disk: go on with the long log
 
     def rotate(self, engine: Engine) -> None:
         """Write the state as a snapshot, and begin a new log. Raises OSError, Unavailable; then nothing has changed.
@@ -124,8 +141,7 @@ class FileStorage:
             self.append(engine.now_ms, ())
         engine.version += 1
         try:
-            log = self._new_log(engine)
-            replace_file(snapshot_path(self._folder), frame(dump(engine)))
+            log = self._new_pair(engine)
         except BaseException:
             engine.version -= 1
             raise
@@ -137,11 +153,11 @@ class FileStorage:
         total = 0
         for log in reversed(self.logs):
             total += log.path.stat().st_size
-            if total > self._bytes_max and log is not self.logs[-1]:
+            if total > self._limits.pod_log_bytes and log is not self.logs[-1]:
                 log.path.unlink(missing_ok=True)
         self.logs = log_files(self._folder)
 
-    def close(self, engine: Engine) -> None:
+    def close(self) -> None:
         if self._held is None:
             return
         self.flush()

@@ -109,12 +109,12 @@ class AppendFile:
 def replace_file(path: Path, data: bytes) -> None:
     """Write a file so that it has either the old content or the new one, whatever happens. Raises OSError."""
     fresh = path.with_name(path.name + ".new")
-    fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-    os.replace(fresh, path)
+        with fresh.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        fresh.replace(path)
+    except BaseException:
+        fresh.unlink(missing_ok=True)  # on a full disk it would keep the room that others need
+        raise

@@ -189,7 +189,7 @@ class Gang:
         first, end = self.created, len(self.nodes)
         if start.pods_max:
             end = max(first, min(end, start.pods_max))
-        refused = self._refusal(first, end, table) or self._take(first, end, table)
+        refused = self._refusal(first, end, table, now_ms) or self._take(first, end, table)
         if refused:
             return refused
         if self.start is None:
@@ -226,9 +226,12 @@ class Gang:
         self.deadline_ms, self.failure = other.deadline_ms, other.failure
         self.resume(other.start, table)
 
-    def _refusal(self, first: int, end: int, table: NodeTable) -> str:
+    def _refusal(self, first: int, end: int, table: NodeTable, now_ms: int) -> str:
         if self.stopped and end > first:
             return "the gang was told to stop"
+        limit_ms = self.start.duration_ms if self.start is not None else 0
+        if limit_ms and end > first and now_ms >= self.started_ms + limit_ms:
+            return f"{DEADLINE_EXCEEDED}: the gang has used up its duration"
         nodes = self.nodes[first:end]
         if table.ready[nodes].all():
             return ""

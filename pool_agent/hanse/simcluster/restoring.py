@@ -5,14 +5,13 @@ were applied. Facts that come out again and are in the log already are dropped. 
 cluster happens at its due time, as soon as somebody looks.
 """
 
-import os
 from pathlib import Path
 
 from hanse.model.errors import FailedPrecondition
 from hanse.simcluster.batches import BATCHES, Batch, decoded
 from hanse.simcluster.engine import Engine
 from hanse.simcluster.facts import Fact
-from hanse.simcluster.file_storage import FileStorage
+from hanse.simcluster.file_storage import DEFAULT_LIMITS, FileStorage, StorageLimits
 from hanse.simcluster.folder import lock, log_file, log_files, not_writable, snapshot_path
 from hanse.simcluster.frames import Damaged, frames_in
 from hanse.simcluster.moving import moved
@@ -22,18 +21,20 @@ from hanse.simcluster.spec import ClusterSpec
 DAMAGE_REMEDY = "restore the folder from a copy, or remove it to begin with an empty cluster"
 
 
-def open_folder(folder: Path, spec: ClusterSpec, *, now_ms: int, uid: str) -> tuple[Engine, FileStorage]:
+def open_folder(
+    folder: Path, spec: ClusterSpec, *, now_ms: int, uid: str, limits: StorageLimits = DEFAULT_LIMITS
+) -> tuple[Engine, FileStorage]:
     """The cluster of a folder, as it was left, or a new one with this uid if there is none.
 
     Raises:
         FailedPrecondition: another process has it (STATE_IN_USE), or it is damaged (STATE_DAMAGED).
         Unavailable: it cannot be read or written (STATE_NOT_WRITABLE).
     """
-    held = lock(folder)
+    storage = FileStorage(folder, lock(folder), limits)
     try:
-        return _open_locked(folder, held, spec, now_ms, uid)
+        return _opened(storage, folder, spec, now_ms, uid), storage
     except BaseException as error:
-        os.close(held)
+        storage.close()
         if isinstance(error, Damaged):
             raise FailedPrecondition(f"{error}; {DAMAGE_REMEDY}", reason="STATE_DAMAGED") from error
         if isinstance(error, OSError):
@@ -41,21 +42,20 @@ def open_folder(folder: Path, spec: ClusterSpec, *, now_ms: int, uid: str) -> tu
         raise
 
 
-def _open_locked(folder: Path, held: int, spec: ClusterSpec, now_ms: int, uid: str) -> tuple[Engine, FileStorage]:
-    storage = FileStorage(folder, held)
+def _opened(storage: FileStorage, folder: Path, spec: ClusterSpec, now_ms: int, uid: str) -> Engine:
     if not snapshot_path(folder).exists():
         if len(log_files(folder)) > 1:
             raise Damaged(f"{folder}: there are logs and no snapshot")
         engine = Engine(spec, uid=uid, now_ms=now_ms)
         storage.begin(engine)
-        return engine, storage
+        return engine
     left = _Left(folder)
     storage.go_on(left.origin, left.log, left.log_bytes, left.facts)
     engine = moved(left.engine, spec)
     if engine is not left.engine or left.origin.spec != spec:
         storage.keep(engine.take_facts())
         storage.rotate(engine)
-    return engine, storage
+    return engine
 
 
 class _Left:

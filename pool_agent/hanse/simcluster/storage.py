@@ -57,7 +57,7 @@ class Storage(Protocol):
         """Housekeeping between two calls, when `engine` has done everything that was appended."""
         ...
 
-    def close(self, engine: Engine) -> None:
+    def close(self) -> None:
         """Write out what is buffered and let go."""
         ...
 
@@ -100,7 +100,7 @@ class MemoryStorage:
     def tidy(self, engine: Engine) -> None:
         return
 
-    def close(self, engine: Engine) -> None:
+    def close(self) -> None:
         return
 
 
