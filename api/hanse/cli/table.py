@@ -1,4 +1,4 @@
-"""Tables of plain text: columns as wide as their longest cell, the flexible ones narrower where the paper ends."""
+"""Tables of plain text: columns as wide as their longest cell, some of them narrower where the paper ends."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Cell: TypeAlias = str | tuple[str, Tone]
 """A text, or a text with its tone."""
 
 GAP: Final = "  "
-FLEXIBLE_COLUMNS_MIN: Final = 8
+CUT_COLUMNS_MIN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,12 +19,12 @@ class Column:
 
     Attributes:
         right: numbers stand right.
-        flexible: its cells may be cut.
+        cut: its cells may be cut where the paper ends: those with 1 first, then those with 2; 0 for never.
     """
 
     title: str
     right: bool = False
-    flexible: bool = False
+    cut: int = 0
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], paper: Paper, *, indent: int = 0) -> list[str]:
@@ -54,18 +54,20 @@ def _widths(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], paper: Pa
     ]
     over = indent + sum(widths) + len(GAP) * (len(widths) - 1) - paper.width
     if paper.cut:
-        _shrink(widths, [i for i, column in enumerate(columns) if column.flexible], over)
+        for turn in sorted({column.cut for column in columns if column.cut}):
+            over = _shrink(widths, [i for i, column in enumerate(columns) if column.cut == turn], over)
     return widths
 
 
-def _shrink(widths: list[int], flexible: Sequence[int], over: int) -> None:
-    """Take columns away from the widest flexible cells until nothing is over, or all are at their least."""
+def _shrink(widths: list[int], flexible: Sequence[int], over: int) -> int:
+    """Take columns from the widest of some until nothing is over, or all are at their least; what is still over."""
     while over > 0:
-        widest = max(flexible, key=lambda i: widths[i], default=-1)
-        if widest < 0 or widths[widest] <= FLEXIBLE_COLUMNS_MIN:
-            return
+        widest = max(flexible, key=lambda i: widths[i])
+        if widths[widest] <= CUT_COLUMNS_MIN:
+            break
         widths[widest] -= 1
         over -= 1
+    return over
 
 
 def _padded(cell: Cell, column: Column, width: int, paper: Paper) -> str:

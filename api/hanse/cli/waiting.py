@@ -39,6 +39,9 @@ async def wait_for_jobs(
                 await _follow(client, ids, until, jobs, changed)
     except TimeoutError:
         raise _timed_out(jobs, until, timeout_s or 0.0) from None
+    except asyncio.CancelledError:
+        session.note("nothing was cancelled, the wait has ended; `hanse wait last` goes on with it")
+        raise
     return [await _as_it_is(client, job_id, jobs) for job_id in ids]
 
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 BAR_CELLS: Final = 8
 POOLS_SHOWN_MAX: Final = 24
 POOL_COLUMNS_MAX: Final = 16
-REASON_COLUMNS_MAX: Final = 14
+REASON_COLUMNS_MAX: Final = 9
+BARS_FROM_COLUMNS: Final = 72
+_SHORT: Final = {Reason.LEVEL_UNKNOWN.name: "level", Reason.BLOCKED_BY_OLDER.name: "blocked"}
 NODES_SHOWN_MAX: Final = 6
 CHOSEN: Final = "chosen"
 FITS: Final = "fits"
@@ -123,7 +125,7 @@ def pool_lines(
 def _reason(one: "PoolExplanation") -> str:
     if one.chosen:
         return CHOSEN
-    return FITS if one.fits else reason_words(one.reason)
+    return FITS if one.fits else _SHORT.get(one.reason, reason_words(one.reason))
 
 
 def _pool(one: "PoolExplanation", names: int, reasons: int, paper: Paper, note: str) -> Iterator[str]:
@@ -131,8 +133,10 @@ def _pool(one: "PoolExplanation", names: int, reasons: int, paper: Paper, note: 
     name, reason = cut_to(one.pool, names), cut_to(_reason(one), reasons)
     head = (
         f"  {paper.paint(symbol, tone)} {name}{' ' * (names - columns_of(name))}"
-        f"  {reason}{' ' * (reasons - columns_of(reason))}  {paper.paint(_bar(one), tone)}  "
+        f"  {reason}{' ' * (reasons - columns_of(reason))}  "
     )
+    if paper.width >= BARS_FROM_COLUMNS:
+        head += f"{paper.paint(_bar(one), tone)}  "
     left = paper.width - columns_of(head)
     words = note if one.chosen and note else "; ".join(part for part in (_words(one), note) if part)
     for line in wrapped(words, left) if paper.cut else [words]:

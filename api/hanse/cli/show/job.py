@@ -48,9 +48,9 @@ def _facts(job: "Job") -> Iterator[tuple[str, str]]:
         yield "where", f"{part.pool}, {part.flavor}: {placed_in(part)}{told}"
     yield "life", life_line(status)
     for record in status.attempts:
-        yield "before", _attempt(record)
+        yield "attempts", _attempt(record)
     if status.attempts_dropped:
-        yield "before", f"{counted(status.attempts_dropped, 'older attempt')}, no longer kept"
+        yield "attempts", f"{counted(status.attempts_dropped, 'older attempt')}, no longer kept"
 
 
 def _why(job: "Job") -> Iterator[tuple[str, str]]:
@@ -69,7 +69,8 @@ def _asked(spec: "JobSpec") -> Iterator[tuple[str, str]]:
     total = sum(pod_set.count * gpus_of(pod_set.resources) for pod_set in spec.pod_sets)
     pods = sum(pod_set.count for pod_set in spec.pod_sets)
     limit = f", for at most {seconds(spec.duration_s)}" if spec.duration_s else ""
-    yield "", f"{counted(pods, 'pod')}, {counted(total, 'GPU')} in all{limit}"
+    gpus = f", {counted(total, 'GPU')}" if total else ""
+    yield "", f"{counted(pods, 'pod')}{gpus} in all{limit}"
 
 
 def _pod_set(pod_set: "PodSet") -> str:

@@ -16,11 +16,11 @@ POOLS_NAMED_MAX: Final = 2
 ID_FROM_COLUMNS: Final = 110
 
 _COLUMNS: Final = (
-    Column("name", flexible=True),
-    Column("queue", flexible=True),
+    Column("name", cut=3),
+    Column("queue", cut=1),
     Column("state"),
     Column("pods", right=True),
-    Column("where, or why not", flexible=True),
+    Column("where or why", cut=2),
     Column("age", right=True),
 )
 

@@ -75,7 +75,7 @@ def _columns(domains: Sequence[_Domain]) -> list[Column]:
         Column("domain"),
         Column("hosts", right=True),
         Column(""),
-        Column("ranks", flexible=True),
+        Column("ranks", cut=1),
     ]
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 BAR_CELLS: Final = 8
 
 _COLUMNS: Final = (
-    Column("pool", flexible=True),
+    Column("pool", cut=1),
     Column("nodes", right=True),
     Column("GPUs", right=True),
     Column("free", right=True),

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 BAR_CELLS: Final = 8
 
 _COLUMNS: Final = (
-    Column("queue", flexible=True),
-    Column("cohort", flexible=True),
+    Column("queue", cut=1),
+    Column("cohort", cut=1),
     Column("flavor"),
     Column("used", right=True),
     Column("of", right=True),

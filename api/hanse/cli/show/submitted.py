@@ -44,7 +44,7 @@ def applied_page(results: "Sequence[AppliedObject]", paper: Paper) -> str:
     if not results:
         return "nothing to apply\n"
     rows: list[list[Cell]] = [[one.kind.replace("_", " "), one.name, _outcome(one)] for one in results]
-    return joined(table([Column("kind"), Column("name", flexible=True), Column("outcome")], rows, paper))
+    return joined(table([Column("kind"), Column("name", cut=1), Column("outcome")], rows, paper))
 
 
 def _outcome(one: "AppliedObject") -> Cell:
