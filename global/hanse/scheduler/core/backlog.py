@@ -8,13 +8,14 @@
 The walk over what waits happens only when one of these may have changed; an idle backlog of any size costs nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from hanse.model.ids import PoolName
 from hanse.model.reasons import Reason
-from hanse.scheduler.core.pending import PendingSet
+from hanse.scheduler.core.pending import PendingJob, PendingSet
 from hanse.scheduler.core.plan import Blocked, Plan
 from hanse.scheduler.core.world import World
 
@@ -52,6 +53,7 @@ class Backlog:
         self._skip: dict[int, object] = {}
         self._seen: tuple[int, int] = (-1, -1)
         self._look_s = 0.0
+        self._untold: dict[int, None] = {}
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -60,6 +62,26 @@ class Backlog:
         """Why a class waits, as far as the last cycles know."""
         found = self._waiting.get(class_hash)
         return found.blocked.reason if found is not None else None
+
+    def untold(self, limit: int) -> list[tuple[PendingJob, Reason]]:
+        """At most `limit` jobs whose state does not carry the reason for which their class waits."""
+        self._untold.update(self._pending.joined)
+        self._pending.joined.clear()
+        found: list[tuple[PendingJob, Reason]] = []
+        for number in list(self._untold):
+            reason = self.reason(number)
+            wrong = (j for j in self._pending.members(number) if j.state.reason is not reason)
+            if reason is not None:
+                found.extend((job, reason) for job in islice(wrong, limit - len(found)))
+            if len(found) == limit:
+                return found
+            del self._untold[number]
+        return found
+
+    def told(self, jobs: Iterable[PendingJob], *, done: bool) -> None:
+        """Whether the reasons of these jobs were written; if not, they stay untold."""
+        if not done:
+            self._untold.update((job.class_hash, None) for job in jobs)
 
     def skip(self, now_s: float) -> Mapping[int, object]:
         """Classes that cannot have a place now."""
@@ -102,6 +124,7 @@ class Backlog:
             passing = any(v.reason in _PASSING for v in blocked.verdicts)
             stamp = self._world.quota_stamp(self._pending.head(number).queue)
             self._waiting[number] = self._skip[number] = _Waiting(blocked, stamp, passing)
+            self._untold[number] = None
         for number in plan.failed:
             self.quarantine(number, now_s)
 

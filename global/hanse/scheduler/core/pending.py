@@ -57,6 +57,8 @@ class PendingSet:
     def __init__(self) -> None:
         self._jobs: dict[JobId, PendingJob] = {}
         self._classes: dict[int, _Class] = {}
+        self.joined: dict[int, None] = {}
+        """Classes that a job has joined since somebody last looked and cleared this."""
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -77,6 +79,7 @@ class PendingSet:
         self.remove(job.job)
         self._jobs[job.job] = job
         insort(self._classes.setdefault(job.class_hash, _Class()).turns, job.turn)
+        self.joined[job.class_hash] = None
 
     def remove(self, job: JobId) -> None:
         """The job is pending no more, or not ours."""
@@ -104,6 +107,11 @@ class PendingSet:
     def head_or_none(self, class_hash: int) -> PendingJob | None:
         """The first job of a class, None if the class has no pending job any more."""
         return self.head(class_hash) if class_hash in self._classes else None
+
+    def members(self, class_hash: int) -> Iterator[PendingJob]:
+        """The jobs of a class in order of service."""
+        found = self._classes.get(class_hash)
+        return (self._jobs[turn.job] for turn in found.turns) if found is not None else iter(())
 
     def queue_positions(self, job: JobId) -> tuple[int, int]:
         """How many jobs of its queue are served before this one, and how many the queue has."""

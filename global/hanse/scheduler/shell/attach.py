@@ -20,6 +20,7 @@ from hanse.model.names import SUBDOMAIN_RULE, is_subdomain
 from hanse.store import keys
 from hanse.store.contract import (
     Committed,
+    Conflict,
     Delete,
     ModRevisionIs,
     Op,
@@ -97,6 +98,33 @@ async def attach(
             log.info("agent_attached", extra={"pool": hello.pool, "epoch": str(epoch)})
             return Granted(epoch, outcome.revision)
     return Refusal("CONFLICT", f"pool {hello.pool} is being attached by others at the same time; try again", True)
+
+
+async def mark_again(
+    store: Store, hello: Hello, granted: Granted, *, replica: ReplicaId, lease: int
+) -> Granted | None:
+    """Say under a new lease that the agent's stream is here; None if another agent has attached meanwhile.
+
+    Raises:
+        StoreUnavailable: nothing was written; try again.
+    """
+    key = keys.attached(hello.pool)
+    for _ in range(ATTACH_TRIES_MAX):
+        found = (await store.read([key])).items.get(key)
+        if found is not None and decode(found.value, AttachedValue).instance != hello.instance:
+            return None
+        guards = (
+            ModRevisionIs(keys.pool_agent(hello.pool), granted.epoch.revision),
+            ModRevisionIs(key, found.mod_revision if found is not None else 0),
+        )
+        put = Put(key, encode(AttachedValue(hello.instance, replica)), lease)
+        outcome = await store.transact(Txn(guards, (put,)))
+        if isinstance(outcome, Committed):
+            return Granted(granted.epoch, outcome.revision)
+        moved = outcome.current if isinstance(outcome, Conflict) else {}
+        if moved.get(keys.pool_agent(hello.pool), granted.epoch.revision) != granted.epoch.revision:
+            return None
+    return None
 
 
 async def detach(store: Store, pool: PoolName, granted: Granted) -> None:

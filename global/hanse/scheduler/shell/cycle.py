@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -22,7 +22,7 @@ from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, class_hash, gang_request
 from hanse.scheduler.core.backlog import Backlog
 from hanse.scheduler.core.pending import PendingJob
-from hanse.scheduler.core.plan import Plan, run_cycle
+from hanse.scheduler.core.plan import run_cycle
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.committer import Committer
@@ -30,7 +30,7 @@ from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.specs import read_specs
 from hanse.scheduler.shell.states import States
 from hanse.store import keys
-from hanse.store.contract import ModRevisionIs, Put, Store, StoreUnavailable, Txn
+from hanse.store.contract import Committed, Conflict, ModRevisionIs, Put, Store, StoreUnavailable, Txn
 from hanse.store.moves import WriteId, commit_move
 
 log = logging.getLogger(__name__)
@@ -41,8 +41,9 @@ REQUESTS_CACHED_MAX: Final = 50_000
 SPECS_PER_CYCLE_MAX: Final = 512
 """Specs read before a cycle, for classes that are seen for the first time."""
 
-REASONS_PER_CYCLE_MAX: Final = 64
-"""Reasons written after a cycle."""
+REASONS_PER_TXN_MAX: Final = 50
+REASONS_PAUSE_S: Final = 0.1
+"""Reasons are written in transactions of at most REASONS_PER_TXN_MAX, one in REASONS_PAUSE_S."""
 
 IDLE_TICK_S: Final = 1.0
 """A cycle is looked into at least this often: summaries age and avoided pools come back without any event."""
@@ -83,6 +84,7 @@ class Cycle:
         self._interval_s = interval_s
         self._write_id = write_id
         self._wake = asyncio.Event()
+        self._tell_s = 0.0
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
         self.backlog = Backlog(world, states.pending)
         self.counts: Counter[str] = Counter()
@@ -101,6 +103,7 @@ class Cycle:
                 await self._stop_skewed()
                 if len(self._states.pending):
                     await self._once()
+                    await self._write_reasons()
             except StoreUnavailable as error:
                 log.warning("cycle_unavailable", extra={"cause": str(error)})
                 await asyncio.sleep(IDLE_TICK_S)
@@ -138,7 +141,6 @@ class Cycle:
                 self._wake.set()
         if plan.exhausted:
             self._wake.set()
-        await self._write_reasons(plan)
 
     # ---- requests --------------------------------------------------------------------------------------------
 
@@ -179,20 +181,21 @@ class Cycle:
 
     # ---- reasons and skew ------------------------------------------------------------------------------------
 
-    async def _write_reasons(self, plan: Plan) -> None:
-        """Write why the head of each blocked class waits, where that changed."""
-        wanted: list[tuple[PendingJob, Reason]] = []
-        for number, blocked in plan.blocked.items():
-            head = self._states.pending.head_or_none(number)
-            if head is not None and head.state.reason is not blocked.reason:
-                wanted.append((head, blocked.reason))
-        for job, reason in wanted[:REASONS_PER_CYCLE_MAX]:
-            key = keys.state(job.job)
-            state = replace(job.state, reason=reason, write_id=self._write_id())
-            # One by one: a conflict of one must not cost the others, and the next cycle tries again anyway.
-            await self._store.transact(
-                Txn((ModRevisionIs(key, job.state_revision),), (Put(key, encode_state(state)),))
-            )
+    async def _write_reasons(self) -> None:
+        """Write into states why jobs wait, a few at a time: the slowest of all that a replica does."""
+        now_s = self._clock.monotonic()
+        if now_s < self._tell_s:
+            return
+        self._tell_s = now_s + REASONS_PAUSE_S
+        wanted = self.backlog.untold(REASONS_PER_TXN_MAX)
+        if not wanted:
+            return
+        txn = _reasons_txn(wanted, self._write_id())
+        outcome = await self._store.transact(txn)
+        if isinstance(outcome, Conflict):
+            moved = [key for key, revision in outcome.current.items() if (key, revision) not in _guarded(txn)]
+            await self._states.refresh([keys.job_of(key) for key in moved])
+        self.backlog.told([job for job, _ in wanted], done=isinstance(outcome, Committed))
 
     async def _stop_skewed(self) -> None:
         """Split gangs whose parts did not all start in time stop everywhere (S2)."""
@@ -211,3 +214,16 @@ class Cycle:
                 clock=self._clock,
                 write_id=self._write_id,
             )
+
+
+def _reasons_txn(wanted: Sequence[tuple[PendingJob, Reason]], write_id: int) -> Txn:
+    guards = tuple(ModRevisionIs(keys.state(job.job), job.state_revision) for job, _ in wanted)
+    ops = tuple(
+        Put(keys.state(job.job), encode_state(replace(job.state, reason=reason, write_id=write_id)))
+        for job, reason in wanted
+    )
+    return Txn(guards, ops)
+
+
+def _guarded(txn: Txn) -> set[tuple[str, int]]:
+    return {(guard.key, guard.revision) for guard in txn.guards}

@@ -140,6 +140,7 @@ class Replica:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.feed.run(), name="feed")
                 group.create_task(self.roots.run_membership(), name="membership")
+                group.create_task(self._keep_marks(), name="marks")
                 group.create_task(self.roots.run_grants(self._changed), name="grants")
                 group.create_task(keep_history(self._store, self.config.history_s), name="janitor")
                 if self.config.schedules:
@@ -240,7 +241,7 @@ class Replica:
         finally:
             if self._sessions.get(hello.pool) is session:
                 del self._sessions[hello.pool]
-            await detach(self._store, hello.pool, granted)
+            await detach(self._store, hello.pool, session.granted)
 
     async def _attach(self, hello: Hello, federation: Federation) -> Granted | Refusal:
         """Grant an epoch; while that is under way, the pool counts as having a stream here."""
@@ -261,6 +262,24 @@ class Replica:
             others.remove(hello.instance)
             if not others:
                 self._attaching.pop(hello.pool, None)
+
+    async def _keep_marks(self) -> None:
+        """When the lease was lost, what said that agents are attached here went with it: say it again."""
+        while True:
+            await self.roots.lost.wait()
+            await self.roots.alive.wait()
+            lease = self.roots.lease
+            for pool in sorted(self._sessions):
+                session = self._sessions.get(pool)
+                if session is not None and lease:
+                    await self._mark(session, lease)
+
+    async def _mark(self, session: Session, lease: int) -> None:
+        try:
+            await session.mark_again(lease)
+        except StoreError as error:
+            log.warning("mark_failed", extra={"pool": session.pool, "cause": str(error)})
+            session.end()  # the agent attaches anew, which marks it too
 
     # ---- summaries -------------------------------------------------------------------------------------------
 

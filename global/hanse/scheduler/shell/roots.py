@@ -36,6 +36,7 @@ class Roots:
     Attributes:
         nonce: identity of this start.
         lease: the session's lease; 0 while there is none. What is bound to it dies with this replica.
+        alive: set while there is a lease. `lost` is the opposite.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Roots:
         self.nonce = nonce
         self.lease = 0
         self.alive = asyncio.Event()
+        self.lost = asyncio.Event()
 
     async def run_membership(self) -> None:
         """Stay a member until cancelled: renew the lease, and join anew when it was lost."""
@@ -81,6 +83,7 @@ class Roots:
     def _leave(self) -> None:
         self.lease = 0
         self.alive.clear()
+        self.lost.set()
 
     async def _join(self) -> None:
         lease = await self._store.lease_grant(self._lease_ttl_s)
@@ -90,6 +93,7 @@ class Roots:
         if isinstance(outcome, Unknown):
             return  # joined or not, the next round looks again under a new lease; the old one runs out
         self.lease = lease
+        self.lost.clear()
         self.alive.set()
         log.info("membership_joined", extra={"replica": self._replica, "nonce": self.nonce})
 

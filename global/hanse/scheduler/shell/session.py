@@ -20,7 +20,7 @@ from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.report import Acknowledged, Reports
 from hanse.model.summary import PoolSummary
 from hanse.scheduler.core.world import World
-from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
+from hanse.scheduler.shell.attach import Federation, Granted, attach, detach, mark_again
 from hanse.scheduler.shell.desired import DesiredSource, StaleRead
 from hanse.scheduler.shell.reports import Refused, ReportBook, Superseded
 from hanse.store import keys
@@ -73,6 +73,23 @@ class Session:
         self._asked = 0
         self._heard_s = clock.monotonic()
         self.book = ReportBook(store, clock, pool=hello.pool, epoch=granted.epoch, write_id=write_id, refused=refused)
+
+    @property
+    def granted(self) -> Granted:
+        """The epoch, and the mark in the store that says that the stream is here."""
+        return self._granted
+
+    async def mark_again(self, lease: int) -> None:
+        """The replica has a new lease: bind the mark to it, or end the stream if the pool has another agent now."""
+        granted = await mark_again(self._store, self._hello, self._granted, replica=self._replica, lease=lease)
+        if granted is None:
+            self.end()
+        else:
+            self._granted = granted
+
+    def end(self) -> None:
+        """End the stream; the agent attaches anew."""
+        self._stream.close()
 
     @property
     def pool(self) -> PoolName:
