@@ -31,21 +31,20 @@ def convert(text: str | bytes, *, filename: str = "", default_queue: str = "") -
     """
     with naming(filename):
         submission = Submission(read_documents(text), Notes(), default_queue)
-        pieces = list(_pieces(submission))
-        jobs = _finished(pieces, submission)
-        _refuse_twins(jobs)
+        with telling_which(submission.documents):
+            jobs = _finished(list(_pieces(submission)), submission)
+            _refuse_twins(jobs)
         return Converted(tuple(jobs), submission.notes.all())
 
 
 def _pieces(submission: Submission) -> Iterator[Draft | Group | ImportedJob]:
     beside: list[Document] = []
     for document in submission.documents:
-        with telling_which(document):
-            kind = kind_of(document)
-            if kind.beside:
-                beside.append(document)
-            elif document.index not in submission.used:
-                yield from kind.read(document, submission)
+        kind = kind_of(document)
+        if kind.beside:
+            beside.append(document)
+        elif document.index not in submission.used:
+            yield from kind.read(document, submission)
     for document in beside:
         if document.index not in submission.used:
             what = document.field.get("kind") or document.field
@@ -61,9 +60,7 @@ def _finished(pieces: Sequence[Draft | Group | ImportedJob], submission: Submiss
         if isinstance(piece, ImportedJob):
             jobs.append(piece)
         elif isinstance(piece, Draft):
-            draft = next(drafts)
-            with telling_which(draft.document):
-                jobs.append(finish(draft, notes, default_queue=submission.default_queue))
+            jobs.append(finish(next(drafts), notes, default_queue=submission.default_queue))
     return jobs
 
 

@@ -6,7 +6,7 @@ defined outside of it.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -25,7 +25,7 @@ class Document:
         group: API group, "" for the core one; `version` is what follows the slash.
         field: the whole object.
         text: the object as written, readable on its own.
-        place: "document 2", "item 3", or "" if it is the only one; for messages.
+        place: "document 2" of several, else ""; for messages. Items of a list are told by their paths.
         index: position among the objects of the manifest, from 0.
     """
 
@@ -75,7 +75,7 @@ def _objects(tree: Tree, place: str) -> Iterator[Document]:
         yield _document(root, kind, tree.text, place)
         return
     root.only(("apiVersion", "kind", "metadata", "items"))
-    for index, item in enumerate(items.items()):
+    for item in items.items():
         if not isinstance(item.node, Table):
             item.refuse("TYPE", "an item of a list must be an object")
         item_kind = item.get("kind")
@@ -83,7 +83,7 @@ def _objects(tree: Tree, place: str) -> Iterator[Document]:
             item,
             item_kind.word() if item_kind else kind.removesuffix("List"),
             _standing_alone(item.node, tree),
-            f"item {index + 1}" + (f" of {place}" if place else ""),
+            place,
             inherited=root.need("apiVersion").word() if kind != "List" else "",
         )
 
@@ -104,16 +104,16 @@ def _standing_alone(table: Table, tree: Tree) -> str:
 
 
 @contextmanager
-def telling_which(document: Document) -> Iterator[None]:
-    """Add the place of the document to an error, if there are several."""
+def telling_which(documents: Sequence[Document]) -> Iterator[None]:
+    """Add to an error the number of the document that its line is in, if there are several."""
     try:
         yield
     except InvalidArgument as error:
-        if not document.place:
+        begun = [document for document in documents if document.field.line <= error.line]
+        if not begun or not begun[-1].place:
             raise
-        raise InvalidArgument(
-            f"{error.message} ({document.place})", reason=error.reason, path=error.path, line=error.line
-        ) from None
+        message = f"{error.message} ({begun[-1].place})"
+        raise InvalidArgument(message, reason=error.reason, path=error.path, line=error.line) from None
 
 
 @contextmanager

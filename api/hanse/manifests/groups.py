@@ -71,9 +71,10 @@ def join(drafts: Sequence[Draft], groups: Sequence[Group], notes: Notes) -> list
         InvalidArgument: NO_SUCH_JOB (a group without a job), DUPLICATE (two groups of one job), CONTRADICTION.
     """
     joined = list(drafts)
+    named = _by_name(drafts)
     taken: dict[int, Group] = {}
     for group in groups:
-        index = _partner(drafts, group)
+        index = _partner(drafts, named.get(group.name, []), group)
         if index in taken:
             line = taken[index].origin.line
             group.origin.refuse("DUPLICATE", f"the pod group in line {line} already belongs to this job")
@@ -82,8 +83,17 @@ def join(drafts: Sequence[Draft], groups: Sequence[Group], notes: Notes) -> list
     return joined
 
 
-def _partner(drafts: Sequence[Draft], group: Group) -> int:
-    found = [index for index, draft in enumerate(drafts) if _belongs(draft, group)]
+def _by_name(drafts: Sequence[Draft]) -> dict[str, list[int]]:
+    """The indices of the drafts that answer to each name."""
+    named: dict[str, list[int]] = {}
+    for index, draft in enumerate(drafts):
+        for name in dict.fromkeys((draft.name, *draft.groups)):
+            named.setdefault(name, []).append(index)
+    return named
+
+
+def _partner(drafts: Sequence[Draft], candidates: Sequence[int], group: Group) -> int:
+    found = [index for index in candidates if _share_namespace(drafts[index], group)]
     if not found:
         near = suggestion(group.name, [draft.name for draft in drafts])
         group.origin.refuse("NO_SUCH_JOB", f"no job in this submission is named {quoted(group.name)}{near}")
@@ -93,10 +103,8 @@ def _partner(drafts: Sequence[Draft], group: Group) -> int:
     return found[0]
 
 
-def _belongs(draft: Draft, group: Group) -> bool:
-    if draft.namespace and group.namespace and draft.namespace != group.namespace:
-        return False
-    return group.name == draft.name or group.name in draft.groups
+def _share_namespace(draft: Draft, group: Group) -> bool:
+    return not draft.namespace or not group.namespace or draft.namespace == group.namespace
 
 
 def _joined(draft: Draft, group: Group, notes: Notes) -> Draft:

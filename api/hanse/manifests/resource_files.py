@@ -58,12 +58,10 @@ def read_resources(text: str | bytes, *, filename: str = "") -> tuple[ResourceSp
             (a job, say) is refused, and so is the same object twice.
     """
     with naming(filename):
-        found: list[ResourceSpec] = []
+        documents = read_documents(text)
         seen: dict[tuple[str, str], int] = {}
-        for document in read_documents(text):
-            with telling_which(document):
-                found.append(_read(document, seen))
-        return tuple(found)
+        with telling_which(documents):
+            return tuple(_read(document, seen) for document in documents)
 
 
 def _read(document: Document, seen: dict[tuple[str, str], int]) -> ResourceSpec:

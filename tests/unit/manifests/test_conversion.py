@@ -90,8 +90,9 @@ def test_submissions_that_hold_no_job_are_refused(text: str, reason: str, path: 
 def test_the_message_tells_which_document() -> None:
     with pytest.raises(InvalidArgument, match=r"0 workers; a gang needs at least 1 \(document 2\)"):
         convert(pod_group("minMember: 1") + pytorch_job(workers=0))
-    with pytest.raises(InvalidArgument, match=r"\(item 2\)"):
+    with pytest.raises(InvalidArgument, match="no pod template") as caught:
         convert(listed(JOB, {**JOB, "spec": {}}))
+    assert (caught.value.path, "document" in caught.value.message) == ("items[1].spec.template", False)
 
 
 def test_names_are_used_once_in_a_submission() -> None:

@@ -40,17 +40,19 @@ class _Member:
 
 
 def _read(document: Document, submission: Submission) -> Sequence[Draft]:
-    group = _group(document)
-    mates = [document]
-    if group:
-        mates = [
-            other
-            for other in submission.documents
-            if (other.group, other.kind) == ("", "Pod") and _group(other) == group
-        ]
-        submission.used.update(mate.index for mate in mates)
-    members = [_member(mate, submission.notes) for mate in mates]
-    return [_draft(document, group, members, submission.notes)]
+    """All jobs that the submission's pods make up; the first pod brings them all."""
+    gangs: dict[tuple[str, str], list[Document]] = {}
+    for pod in submission.documents:
+        if (pod.group, pod.kind) == (document.group, document.kind):
+            group = _group(pod)
+            alone = "" if group else str(pod.index)
+            gangs.setdefault((group, alone), []).append(pod)
+            submission.used.add(pod.index)
+    notes = submission.notes
+    return [
+        _draft(mates[0], group, [_member(mate, notes) for mate in mates], notes)
+        for (group, _), mates in gangs.items()
+    ]
 
 
 def _group(document: Document) -> str:
@@ -87,18 +89,13 @@ def _check_total(members: Sequence[_Member]) -> None:
 
 
 def _sets(members: Sequence[_Member]) -> list[DraftSet]:
-    alike: list[list[_Member]] = []
+    alike: dict[object, list[_Member]] = {}
     for member in members:
-        for role in alike:
-            if _same(role[0], member):
-                role.append(member)
-                break
-        else:
-            alike.append([member])
+        alike.setdefault(_likeness(member), []).append(member)
     names = [_SET_NAME] if len(alike) == 1 else [f"{_SET_NAME}-{index}" for index in range(len(alike))]
     return [
         draft_set(name, Placed(len(role), _name(role[0])), role[0].pod, _name(role[0]))
-        for name, role in zip(names, alike, strict=True)
+        for name, role in zip(names, alike.values(), strict=True)
     ]
 
 
@@ -107,11 +104,9 @@ def _name(member: _Member) -> Field:
     return (metadata.get("name") if metadata else None) or member.document.field
 
 
-def _same(one: _Member, other: _Member) -> bool:
-    return one.wishes.topology() == other.wishes.topology() and (
-        (one.pod.resources, one.pod.selector, one.pod.tolerations, one.pod.template)
-        == (other.pod.resources, other.pod.selector, other.pod.tolerations, other.pod.template)
-    )
+def _likeness(member: _Member) -> object:
+    pod = member.pod
+    return (pod.resources, pod.selector, pod.tolerations, pod.template, member.wishes.topology())
 
 
 KIND: Final = Kind("", "Pod", ("v1",), _read)
