@@ -80,7 +80,21 @@ def _hanse(
         put(f"{context.get_help()}\n")
 
 
-_sim = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help="Make machines of simulated clusters fail.")
+_sim = typer.Typer(rich_markup_mode=None)
+
+
+@_sim.callback(invoke_without_command=True)
+def _sim_help(context: typer.Context) -> None:
+    """Make machines of simulated clusters fail, and come back.
+
+    \b
+    hanse sim fail iowa-h100/b7/r03
+    hanse sim restore iowa-h100/b7/r03
+    """
+    if context.invoked_subcommand is None:
+        put(f"{context.get_help()}\n")
+
+
 _sim.command("fail")(sim.fail)
 _sim.command("restore")(sim.restore)
 app.add_typer(_sim, name="sim")

@@ -33,6 +33,7 @@ _Misused: Final[type[Exception]] = typer.BadParameter.__mro__[1]
 
 def main() -> None:
     """Run the command with the process's arguments, and end the process."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # what gRPC says of failures on stderr is said again, in words
     sys.exit(run(sys.argv[1:]))
 
 

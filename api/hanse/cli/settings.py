@@ -1,6 +1,7 @@
 """What holds for every command: which server, which form of output, which queue if none is named.
 
-Each is looked for in the same order: the option, the environment, the configuration file, the default. The file is
+Each is looked for in the same order: the option, the environment (HANSE_SERVER, HANSE_OUTPUT, HANSE_QUEUE), the
+configuration file, the default. `queue` is for jobs that name none. NO_COLOR turns colour off. The file is
 `$HANSE_CONFIG`, or `hanse/config.yaml` below `$XDG_CONFIG_HOME` or `~/.config`:
 
     server: scheduler.example:7311

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hanse.cli.failures import Failure
+from hanse.cli.options import ServerOption
 from hanse.cli.reading import read_file, shown_name
 from hanse.cli.session import papers, put, session_of
 from hanse.cli.settings import Output
@@ -31,6 +32,7 @@ def convert(
         Form | None,
         typer.Option("--output", "-o", metavar="table|json|yaml|native", help="Form of the answer. [default: table]"),
     ] = None,
+    server: ServerOption = None,
 ) -> None:
     """Show what a manifest means to Hanse, and each field that is not acted on. Asks no server.
 
@@ -38,6 +40,7 @@ def convert(
     hanse convert llama3-70b.yaml
     hanse convert llama3-70b.yaml -o native > llama3-70b.hanse.yaml
     """
+    del server  # taken, so that a wrapper can give it to every command
     from hanse.manifests import convert as read
 
     name = shown_name(file)

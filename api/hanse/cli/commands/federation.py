@@ -48,11 +48,15 @@ async def _up(session: Session, fleet: Path | None, store: str | None, listen: s
     import asyncio
     from contextlib import suppress
 
+    from hanse.cli.fleets import read_fleet_file
     from hanse.up.harness import federation
     from hanse.up.options import DEFAULT_LISTEN, UpOptions, default_store
 
     options = UpOptions(
-        fleet=fleet, store=store or default_store(), listen=listen or DEFAULT_LISTEN, replicas=replicas
+        fleet=read_fleet_file(fleet),
+        store=store or default_store(),
+        listen=listen or DEFAULT_LISTEN,
+        replicas=replicas,
     )
     session.note("starting …")
     async with federation(options) as running:

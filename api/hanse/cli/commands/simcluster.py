@@ -59,11 +59,11 @@ async def _serve(
 
 def _clusters(pools: tuple[str, ...], fleet: Path | None, state: Path | None) -> "dict[str, SimCluster]":
     """The clusters; each keeps its state in a folder of its own below `state`, one alone in `state` itself."""
+    from hanse.cli.fleets import read_fleet_file
     from hanse.kit.clock import SystemClock
     from hanse.simcluster.build import build_cluster
-    from hanse.up.fleet import load_fleet
 
-    loaded = load_fleet(fleet)
+    loaded = read_fleet_file(fleet)
     chosen = [loaded.pool(name) for name in pools] if pools else list(loaded.pools)
     clock = SystemClock()
     clusters: dict[str, SimCluster] = {}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from hanse.cli import simulated
 from hanse.cli.commands.capacity import shapes_of
 from hanse.cli.demo import scenes
+from hanse.cli.fleets import read_fleet_file
 from hanse.cli.session import Session, put
 from hanse.cli.show.words import ended, state_of
 from hanse.cli.state import state_dir, write_last
@@ -72,7 +73,10 @@ async def _federation(plot: Plot) -> AsyncIterator[str]:
 
     with tempfile.TemporaryDirectory(prefix="hanse-demo-", ignore_cleanup_errors=True) as folder:
         options = UpOptions(
-            fleet=plot.fleet, store=f"sqlite:{folder}/demo.sqlite", listen=_address(plot), replicas=plot.replicas
+            fleet=read_fleet_file(plot.fleet),
+            store=f"sqlite:{folder}/demo.sqlite",
+            listen=_address(plot),
+            replicas=plot.replicas,
         )
         async with federation(options) as running:
             yield running.address
