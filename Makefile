@@ -22,8 +22,12 @@ setup: ## install everything into .venv (needs Python 3.11; uv is used if there 
 demo: setup ## start an embedded federation, place a 512-pod gang, show why; DEMO=once ends instead of staying up
 	@$(BIN)/hanse demo $(if $(filter once,$(DEMO)),--once)
 
+.PHONY: services
+services: ## bring etcd and mosquitto, which tests start (Debian's packages, if root)
+	@.ci/services
+
 .PHONY: test
-test: setup ## run every test; TESTS=… narrows it: paths or pytest options
+test: setup services ## run every test; TESTS=… narrows it: paths or pytest options
 	@$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: check

@@ -1,16 +1,29 @@
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
 from hanse.store.contract import Store
-from tests.contract.store_contract.homes import MemoryHome, SqliteHome, StoreHome
+from tests.contract.store_contract.homes import EtcdHome, MemoryHome, SqliteHome, StoreHome
+from tests.services.etcd import EtcdServers, etcd_servers
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(scope="session")
+def etcd() -> Iterator[EtcdServers]:
+    with etcd_servers() as servers:
+        yield servers
+
+
+@pytest.fixture(params=["memory", "sqlite", "etcd"])
 def home(request: pytest.FixtureRequest, tmp_path: Path) -> StoreHome:
-    return MemoryHome() if request.param == "memory" else SqliteHome(tmp_path)
+    match request.param:
+        case "memory":
+            return MemoryHome()
+        case "sqlite":
+            return SqliteHome(tmp_path)
+        case _:
+            return EtcdHome(request.getfixturevalue("etcd"))
 
 
 @pytest_asyncio.fixture

@@ -5,8 +5,10 @@ from typing import ClassVar, Protocol
 
 from hanse.kit.clock import SystemClock
 from hanse.store.contract import Store
+from hanse.store.etcd import EtcdStore
 from hanse.store.memory import MemoryStore
 from hanse.store.sqlite import SqliteStore
+from tests.services.etcd import EtcdServers
 
 
 class StoreHome(Protocol):
@@ -42,6 +44,22 @@ class SqliteHome:
 
     async def open(self) -> Store:
         return await SqliteStore.open(self._path, SystemClock())
+
+    async def reopen(self, store: Store) -> Store:
+        await store.close()
+        return await self.open()
+
+
+class EtcdHome:
+    """A real server, shared by all tests."""
+
+    lease_ttl_s: ClassVar[float] = 1.0
+
+    def __init__(self, servers: EtcdServers) -> None:
+        self._options = servers.options()
+
+    async def open(self) -> Store:
+        return await EtcdStore.open(self._options)
 
     async def reopen(self, store: Store) -> Store:
         await store.close()

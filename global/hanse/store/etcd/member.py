@@ -1,0 +1,240 @@
+"""One endpoint of etcd: its connections, its pulse, and the requests under way through it.
+
+A request to a member that has died quietly (stopped, cut off) hangs until its deadline. Short deadlines would tell
+sooner, and would also turn every slow disk and busy machine into unknown outcomes. So a request may take its whole
+deadline, and a *pulse* beside it asks the member for its status twice a second: when the member does not answer, nor
+anything else has been heard from it, for a second, the requests under way are given up, and new ones go elsewhere.
+
+There are two connections. Status, leases and tokens have their own, so that neither a pulse nor a keep-alive waits
+behind megabytes of a listing or of a watch that catches up.
+
+The pulse also tells what a request would find out too late: that the member has no leader, that it belongs to another
+cluster, that the cluster is out of space.
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeAlias, TypeVar, cast
+
+import grpc
+
+from hanse.etcd.v3 import rpc_pb2 as pb
+from hanse.etcd.v3 import rpc_pb2_grpc as rpc
+from hanse.store.etcd.faults import Failed, Fate, fate_of, plain
+
+PULSE_EVERY_S: Final = 0.5
+PULSE_TIMEOUT_S: Final = 1.0
+
+MESSAGE_BYTES_MAX: Final = 64 * 1_024 * 1_024
+"""Of an answer; a range that would be larger is asked for in smaller steps."""
+
+CHANNEL_OPTIONS: Final = (
+    # etcd ends connections that ping more often than every 5 s, or without a call. Two pings without data are
+    # gRPC's own limit, which an idle watch would reach.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 1_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.max_send_message_length", -1),
+    # Nobody else's retries: what may be tried again is known here only.
+    ("grpc.service_config_disable_resolution", 1),
+    # Connections of our own, even where two stores in a process speak to one member.
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Metadata: TypeAlias = tuple[tuple[str, str], ...]
+UnaryCall: TypeAlias = grpc.aio.UnaryUnaryMultiCallable[Request, Response]
+StreamCall: TypeAlias = grpc.aio.StreamStreamCall[Request, Response]
+
+
+@dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a member said last.
+
+    Attributes:
+        cluster: the id of its cluster.
+        applied: the last entry of the log that it has applied.
+        full: the cluster is out of space.
+    """
+
+    cluster: int
+    applied: int
+    full: bool
+
+
+class Member:
+    """See the module.
+
+    Attributes:
+        endpoint: ``host:port``.
+        trouble: why it cannot be used now, "" if it can.
+        vitals: from its last answer; None before the first.
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        credentials: grpc.ChannelCredentials | None,
+        admit: Callable[[int], bool],
+        on_change: Callable[[], None],
+    ) -> None:
+        self.endpoint = endpoint
+        self.trouble = "has not answered yet"
+        self.vitals: Vitals | None = None
+        self._admit = admit
+        self._on_change = on_change
+        self._loop = asyncio.get_running_loop()
+        self._heard_s = float("-inf")
+        self._look = asyncio.Event()
+        self._under_way: dict[grpc.aio.Call, None] = {}
+        self._channels = (_channel(endpoint, credentials), _channel(endpoint, credentials))
+        bulk, quick = self._channels
+        self.kv = rpc.KVStub(bulk)
+        self.watch = rpc.WatchStub(bulk)
+        self.lease = rpc.LeaseStub(quick)
+        self.auth = rpc.AuthStub(quick)
+        self._maintenance = rpc.MaintenanceStub(quick)
+
+    async def call(
+        self, method: UnaryCall[Request, Response], request: Request, *, timeout_s: float, metadata: Metadata
+    ) -> Response:
+        """One request, tried once. Raises Failed."""
+        call = method(request, timeout=timeout_s, metadata=metadata)
+        self._under_way[call] = None
+        try:
+            response = await call
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from None
+        except asyncio.CancelledError:
+            if call in self._under_way:
+                raise
+            raise Failed(Fate.UNSURE, f"{self.endpoint} {self.trouble}") from None
+        finally:
+            self._under_way.pop(call, None)
+        self._heard_s = self._loop.time()
+        return response
+
+    async def renew(self, lease: int, *, timeout_s: float, metadata: Metadata) -> int:
+        """Keep a lease alive, tried once: seconds, or 0 if there is no such lease. Raises Failed."""
+        request = pb.LeaseKeepAliveRequest(ID=lease)
+        call = self.lease.LeaseKeepAlive(iter((request,)), timeout=timeout_s, metadata=metadata)
+        self.hold(call)
+        try:
+            return (await self.read(call)).TTL
+        finally:
+            self.release(call)
+
+    async def read(self, call: StreamCall[Request, Response]) -> Response:
+        """The next message of a stream that is held. Raises Failed when there is none."""
+        try:
+            response = await call.read()
+        except grpc.aio.AioRpcError as error:
+            raise self._failed(error) from None
+        except asyncio.CancelledError:
+            if call in self._under_way:
+                raise
+            raise Failed(Fate.UNSURE, f"{self.endpoint} {self.trouble}") from None
+        if response is grpc.aio.EOF:
+            raise Failed(Fate.UNSURE, f"{self.endpoint} has ended the stream")
+        self._heard_s = self._loop.time()
+        return cast(Response, response)
+
+    def hold(self, call: grpc.aio.Call) -> None:
+        """Give this stream up when the member does not answer."""
+        self._under_way[call] = None
+
+    def release(self, call: grpc.aio.Call) -> None:
+        """The stream is over."""
+        self._under_way.pop(call, None)
+        call.cancel()
+
+    def look(self) -> None:
+        """Take its pulse now."""
+        self._look.set()
+
+    async def run(self) -> None:
+        """Take its pulse until cancelled."""
+        while True:
+            await self._take_pulse()
+            try:
+                async with asyncio.timeout(PULSE_EVERY_S):
+                    await self._look.wait()
+            except TimeoutError:
+                continue
+            self._look.clear()
+
+    async def close(self) -> None:
+        """Give up everything."""
+        self._change("is closed")
+        self._drop()
+        for channel in self._channels:
+            await channel.close()
+
+    # ------------------------------------------------------------------------------------------- the pulse
+
+    async def _take_pulse(self) -> None:
+        try:
+            status = await self._maintenance.Status(pb.StatusRequest(), timeout=PULSE_TIMEOUT_S)
+        except grpc.aio.AioRpcError as error:
+            self._no_pulse(error)
+            return
+        self._heard_s = self._loop.time()
+        full = any("NOSPACE" in text for text in status.errors)
+        self.vitals = Vitals(status.header.cluster_id, status.raft_applied_index, full)
+        self._change(self._trouble_of(status))
+
+    def _trouble_of(self, status: pb.StatusResponse) -> str:
+        if not self._admit(status.header.cluster_id):
+            return f"belongs to another cluster (its id is {status.header.cluster_id:x})"
+        if not status.leader:
+            return "knows no leader (a majority of its cluster has to run)"
+        if status.is_learner:
+            return "is still learning"
+        if any("CORRUPT" in text for text in status.errors):
+            return "has damaged data (alarm CORRUPT): restore it"
+        return ""
+
+    def _no_pulse(self, error: grpc.aio.AioRpcError) -> None:
+        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            self._change(f"cannot be reached ({plain(error.details() or '')})")
+            self._drop()
+        elif self._loop.time() - self._heard_s > PULSE_TIMEOUT_S:
+            self._change("does not answer")
+            self._drop()
+
+    def _failed(self, error: grpc.aio.AioRpcError) -> Failed:
+        """And what it says about the member."""
+        details = error.details() or ""
+        fate = fate_of(details)
+        if "no leader" in details:
+            self._change("knows no leader (a majority of its cluster has to run)")
+        elif error.code() is grpc.StatusCode.UNAVAILABLE and "etcdserver:" not in details:
+            self._change(f"cannot be reached ({plain(details)})")
+        if fate in (Fate.NOT_DONE, Fate.UNSURE, Fate.FULL):
+            self.look()
+        return Failed(fate, f"{self.endpoint}: {plain(details)}")
+
+    def _change(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self._on_change()
+
+    def _drop(self) -> None:
+        """Give up what is under way. Whoever waits finds his call gone from the list, and so knows why."""
+        dropped = tuple(self._under_way)
+        self._under_way.clear()
+        for call in dropped:
+            call.cancel()
+
+
+def _channel(endpoint: str, credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:
+    if credentials is None:
+        return grpc.aio.insecure_channel(endpoint, options=CHANNEL_OPTIONS)
+    return grpc.aio.secure_channel(endpoint, credentials, options=CHANNEL_OPTIONS)

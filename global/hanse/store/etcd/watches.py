@@ -1,0 +1,203 @@
+"""All watches of one store, over one stream to one member.
+
+The stream is opened when there is a watch, and again, at another member if possible, whenever it breaks; every watch
+is then created anew from its cursor. A watch is known on the stream by a number that is never used twice, so whatever
+still comes for one that was given up finds nobody.
+
+etcd tells a lost token not as an error of the call but as a *cancelled* answer, in the words of a missing permission,
+and a stream keeps the token that it began with. So the first such answer makes us open the stream again with a new
+token; only the second is believed.
+
+While no stream can be had, readers wait. After ``OUTAGE_PATIENCE_S`` each is told, once, what is wrong, and goes on
+waiting if it wants to.
+
+Rejected: a stream for each watch (a connection of etcd bears few), and etcd's request for the progress of a whole
+stream (servers before 3.4.25 and 3.5.8 answer it while events are still under way).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+from hanse.etcd.v3 import rpc_pb2 as pb
+from hanse.kit.tasks import cancelled
+from hanse.store.contract import Compacted, StoreUnavailable
+from hanse.store.etcd import codec
+from hanse.store.etcd.cluster import RETRY_FIRST_S, RETRY_MAX_S, TRY_S, Cluster
+from hanse.store.etcd.faults import Failed, Fate, fate_of
+from hanse.store.etcd.member import Member, Metadata, StreamCall
+from hanse.store.etcd.watch import EtcdWatch
+
+log = logging.getLogger(__name__)
+
+OUTAGE_PATIENCE_S: Final = 5.0
+
+
+class Watches:
+    """See the module."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._loop = asyncio.get_running_loop()
+        self._watches: dict[EtcdWatch, int] = {}
+        self._by_id: dict[int, EtcdWatch] = {}
+        self._last_id = 0
+        self._streaming = False
+        self._to_send: deque[pb.WatchRequest] = deque()
+        self._news = asyncio.Event()
+        self._down_since_s: float | None = None
+        self._closed: StoreUnavailable | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self, start: str, end: str, *, from_revision: int) -> EtcdWatch:
+        watch = EtcdWatch(self, start, end, from_revision=from_revision)
+        if self._closed is not None:
+            watch.end(self._closed)
+            return watch
+        self._watches[watch] = 0
+        self.serve(watch)
+        if self._task is None:
+            self._task = asyncio.create_task(self._run(), name="etcd-watches")
+        return watch
+
+    async def close(self, error: StoreUnavailable) -> None:
+        self._closed = error
+        if self._task is not None:
+            await cancelled([self._task])
+        for watch in self._watches:
+            watch.end(error)
+        self._watches.clear()
+
+    # ------------------------------------------------------------------------------------- for the watches
+
+    def serve(self, watch: EtcdWatch) -> None:
+        if not self._streaming or self._watches.get(watch) != 0 or not watch.wants_serving:
+            self._news.set()
+            return
+        self._last_id += 1
+        self._watches[watch] = self._last_id
+        self._by_id[self._last_id] = watch
+        watch.begin()
+        self._send(
+            codec.watch_request(watch.start, watch.stop, from_revision=watch.next_revision, watch_id=self._last_id)
+        )
+
+    def unserve(self, watch: EtcdWatch) -> None:
+        watch_id = self._watches.get(watch, 0)
+        if watch_id:
+            self._watches[watch] = 0
+            del self._by_id[watch_id]
+            self._send(pb.WatchRequest(cancel_request=pb.WatchCancelRequest(watch_id=watch_id)))
+
+    def forget(self, watch: EtcdWatch) -> None:
+        self.unserve(watch)
+        self._watches.pop(watch, None)
+
+    def _send(self, request: pb.WatchRequest) -> None:
+        """At most two for each change of a watch; dropped with the stream."""
+        self._to_send.append(request)
+        self._news.set()
+
+    # ------------------------------------------------------------------------------------------ the stream
+
+    async def _run(self) -> None:
+        """Keep a stream while there are watches, until cancelled."""
+        pause_s = RETRY_FIRST_S
+        while True:
+            while not self._watches:
+                self._news.clear()
+                await self._news.wait()
+            try:
+                began_s = self._loop.time()
+                member = await self._cluster.member(until_s=began_s + TRY_S)
+                metadata = await self._cluster.tokens.metadata(member, timeout_s=TRY_S)
+                await self._stream(member, metadata)
+            except StoreUnavailable as error:
+                self._down(str(error))
+            except Failed as failed:
+                self._down(f"{self._cluster.name}: {failed.cause}")
+            pause_s = RETRY_FIRST_S if self._loop.time() - began_s > TRY_S else min(RETRY_MAX_S, pause_s * 2)
+            await asyncio.sleep(pause_s)
+
+    def _down(self, cause: str) -> None:
+        """There is no stream now."""
+        now_s = self._loop.time()
+        log.info("etcd_watches_down", extra={"cause": cause})
+        if self._down_since_s is None:
+            self._down_since_s = now_s
+        if now_s - self._down_since_s >= OUTAGE_PATIENCE_S:
+            self._down_since_s = now_s
+            for watch in tuple(self._watches):
+                watch.tell(StoreUnavailable(f"{cause}: the watch goes on when etcd is back"))
+
+    async def _stream(self, member: Member, metadata: Metadata) -> None:
+        """One stream, until it breaks. Raises Failed, always."""
+        call: StreamCall[pb.WatchRequest, pb.WatchResponse] = member.watch.Watch(metadata=metadata)
+        member.hold(call)
+        sender = asyncio.create_task(self._write(call), name="etcd-watches-sender")
+        self._streaming = True
+        try:
+            for watch in tuple(self._watches):
+                self.serve(watch)
+            while True:
+                response = await member.read(call)
+                self._down_since_s = None
+                self._receive(response, metadata)
+        finally:
+            self._streaming = False
+            self._by_id.clear()
+            self._to_send.clear()
+            for watch in self._watches:
+                self._watches[watch] = 0
+            member.release(call)
+            await cancelled([sender])
+
+    async def _write(self, call: StreamCall[pb.WatchRequest, pb.WatchResponse]) -> None:
+        """Send what is to be sent; the reader finds out when that does not work."""
+        while True:
+            while self._to_send:
+                await call.write(self._to_send.popleft())
+            self._news.clear()
+            await self._news.wait()
+
+    def _receive(self, response: pb.WatchResponse, metadata: Metadata) -> None:
+        """Raises Failed if the stream has to be opened again."""
+        watch = self._by_id.get(response.watch_id)
+        if watch is None:
+            return
+        if response.canceled:
+            self._canceled(watch, response, metadata)
+        elif response.created:
+            watch.denied = False
+        else:
+            try:
+                watch.offer(response)
+            except StoreUnavailable as error:
+                self.unserve(watch)
+                watch.tell(error)
+
+    def _canceled(self, watch: EtcdWatch, response: pb.WatchResponse, metadata: Metadata) -> None:
+        """The server has ended a watch."""
+        del self._by_id[response.watch_id]
+        self._watches[watch] = 0
+        if response.compact_revision:
+            self._watches.pop(watch)
+            watch.compacted(Compacted(response.compact_revision))
+            return
+        refused = fate_of(response.cancel_reason) in (Fate.DENIED, Fate.NOT_KNOWN_TO)
+        if refused and (watch.denied or not self._cluster.tokens.user):
+            watch.denied = False
+            watch.tell(self._denial(watch))
+            return
+        watch.denied = refused
+        if refused:
+            self._cluster.tokens.refused(metadata)
+        raise Failed(Fate.UNSURE, f"etcd has cancelled a watch ({response.cancel_reason or 'without a reason'})")
+
+    def _denial(self, watch: EtcdWatch) -> StoreUnavailable:
+        who = f"user {self._cluster.tokens.user!r}" if self._cluster.tokens.user else "us"
+        return StoreUnavailable(
+            f"{self._cluster.name} does not let {who} watch [{watch.start!r}, {watch.stop!r}): "
+            "grant a role that may read and write every key"
+        )
