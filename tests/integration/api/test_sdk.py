@@ -228,9 +228,11 @@ async def test_a_watch_goes_on_over_a_restart_and_misses_nothing() -> None:
             async with serve(on.api, listen=f"127.0.0.1:{port}"):
                 await client.submit(spec("after"))
                 seen += [await news.get(), await news.get()]
+                await client.submit(spec("last"))
+                seen.append(await news.get())
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-    assert seen == ["nothing", "before", "between", "after"]
+    assert seen == ["nothing", "before", "between", "after", "last"]
 
 
 async def test_a_watch_whose_history_is_gone_begins_anew() -> None:

@@ -1,5 +1,7 @@
 """Cancelling: a pending job at once, a live one by way of its bindings, once for each request id."""
 
+import asyncio
+
 import pytest
 
 from hanse.api.v1 import job_pb2, job_service_pb2
@@ -9,7 +11,7 @@ from hanse.model.lifecycle import Bind, JobState, Moved, State, encode_state, tr
 from hanse.store import keys
 from hanse.store.contract import Put, Txn
 from hanse.store.schema import Amounts, BindingValue, BoundSet, Desired, SlotsValue, decode, encode
-from tests.unit.apiserver.stage import CTX, GPU, Stage, batch, spec, stage
+from tests.unit.apiserver.stage import CTX, GPU, Stage, batch, second, spec, stage
 
 OSLO = PoolName("oslo")
 
@@ -81,6 +83,19 @@ async def test_an_unknown_outcome_is_settled(fate: str) -> None:
         [state] = (await on.states()).values()
     assert job.status.state == job_pb2.JOB_STATE_CANCELLED
     assert state.state is State.CANCELLED
+
+
+async def test_one_id_cancels_one_job() -> None:
+    async with stage() as on, second(on) as other:
+        await on.submit(batch(spec("a"), spec("b")))
+        answers = await asyncio.gather(
+            on.api.jobs.cancel_job(CTX, cancel("a", "c1")),
+            other.api.jobs.cancel_job(CTX, cancel("b", "c1")),
+            return_exceptions=True,
+        )
+        states = [state.state for state in (await on.states()).values()]
+    assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyExists", "Job"]
+    assert sorted(states) == [State.PENDING, State.CANCELLED]
 
 
 async def test_a_job_that_ended_another_way_cannot_be_cancelled() -> None:

@@ -69,6 +69,14 @@ async def test_units_on_the_same_key_never_share_a_transaction() -> None:
     assert all(len({op.key for op in txn.ops}) == len(txn.ops) for txn in store.txns)
 
 
+async def test_two_blind_writes_of_a_key_are_both_done() -> None:
+    blind = Unit.of((), (Put("k", b"x"),))
+    async with committing() as (committer, store):
+        outcomes = await together(committer, blind, blind)
+        revision = (await store.core.read(["k"])).items["k"].mod_revision
+    assert {outcome.revision for outcome in outcomes if isinstance(outcome, Committed)} == {revision - 1, revision}
+
+
 async def test_a_unit_as_large_as_a_transaction_goes_alone() -> None:
     async with committing() as (committer, store):
         outcomes = await together(

@@ -70,6 +70,47 @@ async def test_the_same_id_for_another_method_is_refused() -> None:
             await on.api.queues.hold_queue(CTX, queue_service_pb2.HoldQueueRequest(name="research", request_id="r1"))
 
 
+async def test_two_bodies_under_one_id_at_the_same_time_are_one_too_many() -> None:
+    async with stage() as on, second(on) as other:
+        await on.api.queues.create_queue(CTX, queue_service_pb2.CreateQueueRequest(queue=queue_pb2.Queue(name="b")))
+        answers = await asyncio.gather(
+            on.submit(batch(spec("x"), request_id="r1")),
+            other.submit(batch(spec("x", queue="b"), request_id="r1")),
+            return_exceptions=True,
+        )
+        assert len(await on.states()) == 1
+    assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyExists", "SubmitJobsResponse"]
+
+
+async def test_two_settings_under_one_id_at_the_same_time_are_one_too_many() -> None:
+    async with stage() as on, second(on) as other:
+        answers = await asyncio.gather(
+            *(
+                at.api.queues.create_queue(
+                    CTX, queue_service_pb2.CreateQueueRequest(queue=queue_pb2.Queue(name=name), request_id="r1")
+                )
+                for at, name in ((on, "x"), (other, "y"))
+            ),
+            return_exceptions=True,
+        )
+        assert await on.count(keys.QUEUES) == 2
+    assert sorted(type(answer).__name__ for answer in answers) == ["AlreadyExists", "Queue"]
+
+
+async def test_a_lost_batch_that_arrives_late_stores_nothing_beside_the_one_that_took_its_place() -> None:
+    async with stage(pool("oslo", 1, 2)) as on:
+        on.store.rule = lambda txn: "late" if writes_jobs(txn) else ""
+        request = batch(spec("small"), spec("large", count=4), request_id="r1")
+        with pytest.raises(Unavailable):
+            await on.submit(request)
+        on.store.rule = lambda txn: ""
+        on.fleet.become(pool("oslo", 1, 8))
+        answer = await on.submit(request)
+        await on.store.deliver()
+        await stored_once(on, answer, 2)
+        await stored_once(on, await on.submit(request), 2)
+
+
 async def test_ids_are_each_principals_own() -> None:
     async with stage() as on:
         mine = await on.submit(batch(spec("a"), request_id="r1"))
