@@ -116,7 +116,7 @@ class Resources(dict[str, int]):
     def _frozen(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("Resources are immutable; make new ones")
 
-    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _frozen  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _frozen
 
     def plus(self, other: "Resources") -> "Resources":
         """The sum, name by name."""

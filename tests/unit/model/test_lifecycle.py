@@ -64,7 +64,13 @@ MOVES: list[tuple[str, JobState, Event, State, Bindings]] = [
     ),
     ("the last held part starts all", SPLIT, Held(A1, P0, 0), State.STARTING, Bindings.START),
     ("one held part of two only touches", SPLIT, Held(A1, P0, 1), State.BOUND, Bindings.KEEP),
-    ("cancel of a pending job ends it", PENDING, Stop(State.CANCELLED, Reason.CANCELLED_BY_USER), State.CANCELLED, 0),
+    (
+        "cancel of a pending job ends it",
+        PENDING,
+        Stop(State.CANCELLED, Reason.CANCELLED_BY_USER),
+        State.CANCELLED,
+        Bindings.KEEP,
+    ),
     (
         "cancel of a running job stops it first",
         at(State.RUNNING),
