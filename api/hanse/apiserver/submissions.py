@@ -37,6 +37,7 @@ from hanse.apiserver.pending import PendingCounts
 from hanse.apiserver.ports import FleetView
 from hanse.apiserver.requests import Record, Request, Requests, reused
 from hanse.apiserver.settings import ApiSettings
+from hanse.apiserver.templates import Templates
 from hanse.apiserver.vetting import Accepted, World, vet
 from hanse.apiserver.writes import gave_up
 from hanse.kit.clock import Clock
@@ -104,6 +105,7 @@ class Submitter:
         self._clock = clock
         self._rng = rng
         self._empty = EmptyFleet()
+        self._templates = Templates()
         self._pending = PendingCounts(store, clock, pending_max=settings.queue_pending_max)
 
     async def submit(
@@ -154,7 +156,7 @@ class Submitter:
             if (kv := read.items.get(keys.queue(name))) is not None
         }
         known = await read_queue_names(self._store) if len(queues) < len(names) else []
-        return World(queues, terms, self._fleet.pools(), self._empty, known)
+        return World(queues, terms, self._fleet.pools(), self._empty, self._templates, known)
 
     async def _vet(
         self, message: job_service_pb2.SubmitJobsRequest, world: World

@@ -13,17 +13,15 @@ from hanse.apiserver.capacity import EmptyFleet, NeverFits
 from hanse.apiserver.catalog import Stored, Terms, queue_not_found
 from hanse.apiserver.ports import PoolView
 from hanse.apiserver.suggest import did_you_mean, listed
+from hanse.apiserver.templates import Templates
 from hanse.model.errors import FailedPrecondition, HanseError, InvalidArgument, NotFound
 from hanse.model.ids import QueueName
 from hanse.model.job import JobSpec
 from hanse.model.names import quoted
 from hanse.model.queue import Queue
 from hanse.model.reasons import Reason
-from hanse.model.request import class_hash, gang_request
-from hanse.model.validate import validate_spec
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 from hanse.store.schema import QueueValue
-from hanse.wire.job import spec_from_wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +37,7 @@ class World:
     terms: Terms
     pools: tuple[PoolView, ...]
     empty: EmptyFleet
+    templates: Templates
     queue_names: list[str] = field(default_factory=list)
 
 
@@ -65,16 +64,15 @@ def vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool = True) 
 
 
 def _vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool) -> Accepted:
-    spec = spec_from_wire(message)
-    validate_spec(spec)
+    template = world.templates.read(message)
+    spec = template.spec
     queue = _queue(spec, world)
     priority = _priority(spec, world.terms)
     _flavors(spec, world.terms)
     _levels(spec, world.pools)
-    request = gang_request(spec)
-    number = class_hash(queue.uid, request)
+    number = template.class_hash(queue.uid)
     if ever_fits:
-        never = world.empty.never_fits(world.pools, request, queue=queue, class_hash=number)
+        never = world.empty.never_fits(world.pools, template.request, queue=queue, class_hash=number)
         if never is not None:
             raise _never_fits(never, spec)
     return Accepted(spec, queue, priority, number)
