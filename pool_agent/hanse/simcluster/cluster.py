@@ -4,19 +4,22 @@ Nothing here decides anything. Calls bring the engine up to the present, write w
 journal, do it, and wake the watchers; a timer does the same for what happens by itself. Calls never wait, so they
 are plain functions; only watching and following wait, and are async.
 
-Rules: * An input is in the journal before it is in the engine. If the journal takes it not (a full disk), nothing
-happened. * One timer, armed for the next due time, by the event loop's clock: under a virtual-time loop an hour
-takes no time. * The present never goes back, whatever the wall clock does.
+Rules:
+* An input is in the journal before it is in the engine. If the journal does not take it (a full disk), nothing
+  happened.
+* One timer, armed for the next due time, by the event loop's clock: under a virtual-time loop an hour takes no time.
+* Time goes on whatever the wall clock does: a step forward is taken, a step back is bridged by the monotonic clock.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import closing
 from typing import Final
 
 from hanse.kit.clock import Clock
 from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound, OutOfRange, Unavailable
-from hanse.simcluster.engine import Changed, Engine
+from hanse.simcluster.changes import Changed
+from hanse.simcluster.engine import Engine
 from hanse.simcluster.facts import FactBatch
 from hanse.simcluster.inputs import AgentInput, Claim, EpochId, Input, OperatorInput
 from hanse.simcluster.nodes import Indexes
@@ -35,6 +38,8 @@ class SimCluster:
     def __init__(self, engine: Engine, clock: Clock, storage: Storage | None = None) -> None:
         self.engine = engine
         self._clock = clock
+        self._begun_ms = max(engine.now_ms, clock.now_ms())
+        self._begun_s = clock.monotonic()
         self._storage: Storage = storage or MemoryStorage(engine.nodes.names)
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
@@ -66,7 +71,8 @@ class SimCluster:
 
     def present_ms(self) -> int:
         """The wall time up to which the engine must have come."""
-        return max(self.engine.now_ms, self._clock.now_ms())
+        ran_ms = int((self._clock.monotonic() - self._begun_s) * 1000)
+        return max(self.engine.now_ms, self._clock.now_ms(), self._begun_ms + ran_ms)
 
     def sync(self) -> None:
         """Bring the engine to the present."""
@@ -161,7 +167,7 @@ class SimCluster:
         for event in self._waiting:
             event.set()
 
-    async def changes(self, version: int) -> AsyncIterator[tuple[int, list[Changed]]]:
+    async def changes(self, version: int) -> AsyncGenerator[tuple[int, list[Changed]], None]:
         """What changed after a version, in batches, each with the version that it leads to.
 
         Raises:
@@ -182,7 +188,7 @@ class SimCluster:
                 await changed.wait()
         raise Unavailable(f"the simulated cluster {self.name} has been shut down")
 
-    async def pod_log(self, from_seq: int, *, follow: bool) -> AsyncIterator[FactBatch]:
+    async def pod_log(self, from_seq: int, *, follow: bool) -> AsyncGenerator[FactBatch, None]:
         """Facts from a position on, in order, in batches. Raises OutOfRange if the position is not kept."""
         self.sync()
         reader = self._storage.facts_from(from_seq)
@@ -200,7 +206,7 @@ class SimCluster:
         """Oldest position that the pod log still has."""
         return self._storage.first_seq
 
-    async def logs(self, pod: PodName, *, follow: bool, tail: int) -> AsyncIterator[tuple[str, ...]]:
+    async def logs(self, pod: PodName, *, follow: bool, tail: int) -> AsyncGenerator[tuple[str, ...], None]:
         """Lines of one pod's log; ends when the pod has ended or `follow` is false. Raises NotFound."""
         self.sync()
         lines = PodLines(self.engine, pod, tail)

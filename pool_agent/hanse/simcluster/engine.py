@@ -6,8 +6,7 @@ late somebody looks: whether `advance` is called every millisecond or once a day
 so a cluster that nobody runs goes on, and a journal of inputs restores it to the letter.
 
 Order of things that are due at once: the one that was created first. An expected refusal is a text (the reason),
-never an exception. Watchers are served from one index of the version at which each object last changed, which
-costs one entry an object and can never overflow.
+never an exception. The module is long because it is one thing: all that can happen to a cluster, each in a few lines.
 """
 
 import heapq
@@ -18,6 +17,7 @@ import numpy as np
 
 from hanse.model.resources import Resources
 from hanse.model.selectors import Effect, Taint
+from hanse.simcluster.changes import Changed, ChangeIndex
 from hanse.simcluster.facts import Counts, Fact, FactKind
 from hanse.simcluster.foreign import ForeignGang, generate
 from hanse.simcluster.gang import FOR_EVER_MS, Gang
@@ -51,9 +51,6 @@ EVICTED: Final = "Evicted"
 DELETED: Final = "Deleted"
 _STALE_DUES: Final = 1_024  # entries of the heap that may be out of date before it is rebuilt
 
-Changed = GangId | int
-"""What changed: a gang, or a node by index."""
-
 
 class Engine:
     """One simulated cluster.
@@ -85,7 +82,7 @@ class Engine:
         self.facts: list[Fact] = []
         self.serial = 0
         self._dues: list[tuple[int, int, Gang | ForeignGang]] = []
-        self._changed_at: dict[Changed, int] = {}
+        self._changes = ChangeIndex()
         if with_foreign:
             for gang in generate(spec, self.nodes):
                 self.serial += 1
@@ -103,15 +100,19 @@ class Engine:
 
     def advance(self, now_ms: int) -> None:
         """Let everything happen that is due by now. A clock that went back changes nothing."""
-        while (due := self.next_wakeup()) is not None and due <= now_ms:
-            _, _, thing = heapq.heappop(self._dues)
-            if isinstance(thing, Gang):
-                if thing.advance(due, self.nodes):
-                    self._gang_changed(thing, FactKind.CHANGED, due)
-                self._schedule(thing)
-            else:
-                self._end_foreign(thing)
+        while self._dues and self._dues[0][0] <= now_ms:
+            due, _, thing = heapq.heappop(self._dues)
+            if due == thing.due_ms:
+                self._happen(thing, due)
         self.now_ms = max(self.now_ms, now_ms)
+
+    def _happen(self, thing: Gang | ForeignGang, due_ms: int) -> None:
+        if isinstance(thing, ForeignGang):
+            self._end_foreign(thing)
+            return
+        if thing.advance(due_ms, self.nodes):
+            self._gang_changed(thing, FactKind.CHANGED, due_ms)
+        self._schedule(thing)
 
     def _schedule(self, thing: Gang | ForeignGang) -> None:
         if thing.due_ms < FOR_EVER_MS:
@@ -222,7 +223,7 @@ class Engine:
                 self.claim.epoch,
             )
         )
-        self._touch(gang.hold.gang)
+        self._changes.touch(gang.hold.gang, self.version)
 
     def _stop(self, stop: Stop) -> str:
         gang = self.gangs.get(stop.gang)
@@ -243,7 +244,7 @@ class Engine:
             return f"{gang.counts.occupying} pods still occupy their nodes"
         del self.gangs[key]
         gang.due_ms = FOR_EVER_MS
-        self._changed_at.pop(key, None)
+        self._changes.drop(key)
         return ""
 
     def _lose_record(self, key: GangId) -> str:
@@ -400,27 +401,16 @@ class Engine:
             kind = FactKind.ENDED
         key = gang.hold.gang
         self.facts.append(Fact(self.version, at_ms, kind, key, gang.counts, reason=gang.counts.reason))
-        self._touch(key)
-
-    def _touch(self, thing: Changed) -> None:
-        """Move a thing to the end of the index: it changed last."""
-        self._changed_at.pop(thing, None)
-        self._changed_at[thing] = self.version
+        self._changes.touch(key, self.version)
 
     def _touch_nodes(self, nodes: Indexes) -> None:
         self.version += 1
         for node in nodes.tolist():
-            self._touch(node)
+            self._changes.touch(node, self.version)
 
     def changed_since(self, version: int) -> list[tuple[Changed, int]]:
         """Everything that changed after a version, with the version of its last change, oldest first."""
-        found: list[tuple[Changed, int]] = []
-        for entry in reversed(self._changed_at.items()):
-            if entry[1] <= version:
-                break
-            found.append(entry)
-        found.reverse()
-        return found
+        return self._changes.since(version)
 
     def take_facts(self) -> list[Fact]:
         """The facts since the last call, in order."""

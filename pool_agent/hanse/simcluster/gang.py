@@ -20,7 +20,7 @@ from hanse.simcluster.facts import Counts
 from hanse.simcluster.inputs import DEFAULT_MS, HeldSet, Hold, Program, Start, unpack
 from hanse.simcluster.nodes import Indexes, NodeTable, Request
 from hanse.simcluster.spec import Timing
-from hanse.simcluster.waves import round_up, start_offsets
+from hanse.simcluster.waves import round_up, wave_offsets, waves
 
 NEVER: Final = 0
 PENDING: Final = 1
@@ -252,8 +252,8 @@ class Gang:
         return ""
 
     def _create(self, first: int, end: int, timing: Timing, seed: int, now_ms: int) -> None:
-        jitter = timing.start_jitter
-        offsets = start_offsets(seed, self.hold.gang, first, end, jitter) if jitter else None
+        delays = self._delays(first, end, timing, seed)
+        moments = set(self.wave_ms)
         for index, (a, b) in enumerate(self.bounds):
             low, high = max(a, first), min(b, end)
             if low >= high:
@@ -261,15 +261,26 @@ class Gang:
             program = self.programs[index]
             wait = timing.start if program.start_ms == DEFAULT_MS else program.start_ms
             run = timing.run if program.run_ms == DEFAULT_MS else program.run_ms
-            at = self.start_ms[low:high]
-            at[:] = round_up(now_ms + wait, timing.tick)
-            if offsets is not None and program.start_ms == DEFAULT_MS:
-                at += -(-offsets[low - first : high - first] // timing.tick) * timing.tick
-            self.wave_ms = sorted({*self.wave_ms, *at.tolist()})
-            last_start = int(self.start_ms[a:high].max())
+            base = round_up(now_ms + wait, timing.tick)
+            if delays is None or program.start_ms != DEFAULT_MS:
+                self.start_ms[low:high] = base
+                found = {base}
+            else:
+                self.start_ms[low:high] = base + delays[low - first : high - first]
+                found = set(self.start_ms[low:high].tolist())
+            moments |= found
+            last_start = max(found) if low == a else int(self.start_ms[a:high].max())
             self.set_end_ms[index] = round_up(last_start + run, timing.tick)
+        self.wave_ms = sorted(moments)
         self.phase[first:end] = PENDING
         self.created = end
+
+    def _delays(self, first: int, end: int, timing: Timing, seed: int) -> NDArray[np.int64] | None:
+        """How much later than the earliest each new pod comes up; None if all come up at once."""
+        if not timing.start_jitter:
+            return None
+        offsets = wave_offsets(timing.start_jitter, timing.tick)
+        return offsets[waves(seed, self.hold.gang, first, end)]
 
     def stop(self, timing: Timing, grace_ms: int, now_ms: int, table: NodeTable) -> None:
         """Tell every pod to end; may be repeated with another grace, which can only shorten the wait."""
@@ -309,13 +320,17 @@ class Gang:
             passed += 1
         if passed:
             del self.wave_ms[:passed]
-            self.phase[(self.phase == PENDING) & (self.start_ms <= now_ms)] = RUNNING
+            up = self.phase == PENDING
+            if self.wave_ms:
+                up &= self.start_ms <= now_ms
+            self.phase[up] = RUNNING
 
     def _end_set(self, index: int, now_ms: int, table: NodeTable) -> None:
         self.set_end_ms[index] = FOR_EVER_MS
         a, b = self.bounds[index]
-        inside = np.zeros(len(self.phase), dtype=np.bool_)
-        inside[a:b] = _IN_PROGRAM[self.phase[a:b]]
+        inside = _IN_PROGRAM[self.phase]
+        if len(self.bounds) > 1:
+            inside[:a] = inside[b:] = False
         code = self.programs[index].exit_code
         if code:
             self._fail_first((code, "Error", False), inside)
@@ -334,10 +349,11 @@ class Gang:
 
     def _leave(self, leaving: Mask, phase: int, cause: int, now_ms: int, table: NodeTable) -> None:
         """Pods that occupy their node stop doing so."""
-        if not leaving.any():
+        count = int(np.count_nonzero(leaving))
+        if not count:
             return
         for (a, b), request in zip(self.bounds, self.requests, strict=True):
-            nodes = self.nodes[a:b][leaving[a:b]]
+            nodes = self.nodes[a:b] if count == len(leaving) else self.nodes[a:b][leaving[a:b]]
             if len(nodes):
                 table.give(nodes, request, distinct=self.distinct)
         self.phase[leaving] = phase

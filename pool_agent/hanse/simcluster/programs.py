@@ -7,7 +7,8 @@ environment set the simulation, and are ignored by every real cluster:
     HANSE_SIM_START_S     how long they take to come up, in seconds, without jitter
     HANSE_SIM_EXIT_CODE   what they exit with, 0 to 255
 
-A value that is no number is ignored, as a program ignores a variable that it does not understand."""
+A value that is no number is ignored, as a program ignores a variable that it does not understand.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

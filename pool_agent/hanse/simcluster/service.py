@@ -4,6 +4,7 @@ Handlers are coroutines on messages; `context` is used for nothing but refusing.
 """
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Final
 
 from hanse.model.errors import NotFound
@@ -53,8 +54,9 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
     async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:  # noqa: N802
         async with refusing(context):
             cluster = self._cluster(request.pool)
-            async for version, changed in cluster.changes(request.version):
-                yield wire.watch_message(cluster.engine, version, changed)
+            async with aclosing(cluster.changes(request.version)) as changes:
+                async for version, changed in changes:
+                    yield wire.watch_message(cluster.engine, version, changed)
 
     async def Write(self, request: pb.WriteRequest, context: Context) -> pb.WriteResponse:  # noqa: N802
         async with refusing(context):
@@ -73,16 +75,19 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
         async with refusing(context):
             cluster = self._cluster(request.pool)
             pod = PodName(wire.gang_id(request.key), request.pod_set, request.rank)
-            async for lines in cluster.logs(pod, follow=request.follow, tail=max(0, request.tail_lines)):
-                yield pb.LogsResponse(lines=lines)
+            logs = cluster.logs(pod, follow=request.follow, tail=max(0, request.tail_lines))
+            async with aclosing(logs) as batches:
+                async for lines in batches:
+                    yield pb.LogsResponse(lines=lines)
 
     # For auditors and people
 
     async def PodLog(self, request: pb.PodLogRequest, context: Context) -> AsyncIterator[pb.PodLogResponse]:  # noqa: N802
         async with refusing(context):
             cluster = self._cluster(request.pool)
-            async for batch in cluster.pod_log(request.from_seq, follow=request.follow):
-                yield wire.pod_log_message(batch)
+            async with aclosing(cluster.pod_log(request.from_seq, follow=request.follow)) as batches:
+                async for batch in batches:
+                    yield wire.pod_log_message(batch)
 
     async def Describe(self, request: pb.DescribeRequest, context: Context) -> pb.DescribeResponse:  # noqa: N802
         async with refusing(context):

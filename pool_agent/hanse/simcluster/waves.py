@@ -23,11 +23,16 @@ def gang_hash(seed: int, gang: GangId) -> int:
     return crc32(f"{seed}/{gang.job}/{gang.attempt}/{gang.part}".encode())
 
 
-def start_offsets(seed: int, gang: GangId, first: int, end: int, jitter_ms: int) -> NDArray[np.int64]:
-    """Share of the jitter, in ms, of the pods numbered `first` to `end` - 1."""
+def waves(seed: int, gang: GangId, first: int, end: int) -> NDArray[np.int64]:
+    """In which wave each of the pods numbered `first` to `end` - 1 comes up."""
     numbers = np.arange(first, end, dtype=np.int64)
-    wave = ((numbers * _SPREAD + gang_hash(seed, gang)) & _WORD) >> _TOP_BITS
-    return wave * jitter_ms // (START_WAVES - 1)
+    return ((numbers * _SPREAD + gang_hash(seed, gang)) & _WORD) >> _TOP_BITS
+
+
+def wave_offsets(jitter_ms: int, tick_ms: int) -> NDArray[np.int64]:
+    """How much later than the first each wave comes up, in ms; multiples of the tick."""
+    shares = [round_up(wave * jitter_ms // (START_WAVES - 1), tick_ms) for wave in range(START_WAVES)]
+    return np.array(shares, dtype=np.int64)
 
 
 def round_up(at_ms: int, tick_ms: int) -> int:

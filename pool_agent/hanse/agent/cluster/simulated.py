@@ -8,7 +8,7 @@ the middle of a write.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import aclosing, contextmanager
 
 from hanse.agent.cluster.port import (
     Claim,
@@ -78,8 +78,9 @@ class SimulatedCluster:
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
         try:
-            async for _, changed in self._cluster.changes(version):
-                yield tuple(event_of(self._cluster, thing) for thing in changed)
+            async with aclosing(self._cluster.changes(version)) as changes:
+                async for _, changed in changes:
+                    yield tuple(event_of(self._cluster, thing) for thing in changed)
         except HanseError as error:
             raise WatchLost(str(error)) from error
 
@@ -118,8 +119,9 @@ class SimulatedCluster:
         """As in the port; a pod that does not exist has no lines."""
         pod = PodName(gang_id(key), pod_set, rank)
         try:
-            async for lines in self._cluster.logs(pod, follow=follow, tail=tail):
-                yield lines
+            async with aclosing(self._cluster.logs(pod, follow=follow, tail=tail)) as batches:
+                async for lines in batches:
+                    yield lines
         except NotFound:
             return
         except HanseError as error:

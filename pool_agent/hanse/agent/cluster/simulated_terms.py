@@ -32,8 +32,9 @@ from hanse.agent.cluster.port import (
 from hanse.agent.core.facts import NodeFacts
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.resources import Resources
+from hanse.simcluster.changes import Changed
 from hanse.simcluster.cluster import SimCluster
-from hanse.simcluster.engine import Changed, Engine
+from hanse.simcluster.engine import Engine
 from hanse.simcluster.gang import Gang
 from hanse.simcluster.inputs import (
     Accept,
