@@ -18,6 +18,7 @@ that are too large for one transaction and whose client never comes back.
 """
 
 import asyncio
+import logging
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -66,6 +67,8 @@ VETTED_PER_TURN: Final = 32
 """Jobs that are checked before other calls get a turn."""
 
 WRITE_ID_BITS: Final = 63
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ class Submitter:
         if message.validate_only:
             memo, _ = await self._vet(message, await self._world(message))
             return answer(request, message, memo, stored=False)
-        origin = Origin(ctx.principal, request.id, ctx.trace)
+        origin = Origin(ctx.principal, request.id, ctx.trace or new_trace(self._rng))
         unknown = False
         for number in range(ROUNDS_MAX):
             record = await self._requests.find(request)
@@ -139,6 +142,7 @@ class Submitter:
                 continue
             if isinstance(outcome, int):
                 self._count(found)
+                _log_accepted(origin, found, outcome)
                 return answer(request, message, found.memo, ids=found.ids, revision=outcome)
             unknown = isinstance(outcome, Unknown)
         raise gave_up(unknown=unknown)
@@ -312,6 +316,25 @@ class Submitter:
     def _count(self, found: _Round) -> None:
         for name, jobs in Counter(one.queue for one in found.drafts).items():
             self._pending.accepted(QueueUid(found.queues[name].value.uid), jobs)
+
+
+def new_trace(rng: random.Random) -> str:
+    """A W3C traceparent for jobs whose submitter brought none: their way can then be followed all the same."""
+    return f"00-{rng.getrandbits(128) | 1:032x}-{rng.getrandbits(64) | 1:016x}-00"
+
+
+def _log_accepted(origin: Origin, found: _Round, revision: int) -> None:
+    log.info(
+        "jobs_accepted",
+        extra={
+            "principal": origin.principal,
+            "request_id": origin.request_id,
+            "jobs": len(found.drafts),
+            "refused": len(found.memo.refused),
+            "revision": revision,
+            "trace": origin.trace,
+        },
+    )
 
 
 def record_bytes(note: Put | None, guard: Guard) -> int:

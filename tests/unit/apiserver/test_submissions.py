@@ -2,19 +2,22 @@
 
 import asyncio
 import random
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 import pytest
 
 from hanse.api.v1 import job_pb2, job_service_pb2, job_spec_pb2, queue_service_pb2
+from hanse.apiserver.context import CallContext
 from hanse.apiserver.ports import PoolView
 from hanse.apiserver.settings import ApiSettings
 from hanse.model.errors import InvalidArgument
-from hanse.model.ids import PoolName, QueueUid, job_id
+from hanse.model.ids import JobId, PoolName, QueueUid, job_id
 from hanse.model.lifecycle import State
 from hanse.model.reasons import Reason
 from hanse.store import keys
+from hanse.store.schema import decode_spec
 from hanse.wire.job import spec_to_wire
 from hanse.wire.limits import JOBS_PER_BATCH_MAX
 from tests.unit.apiserver.stage import CTX, batch, many, pool, spec, stage
@@ -228,3 +231,15 @@ async def test_a_bad_batch_does_not_end_a_stream() -> None:
         answers = [answer async for answer in on.api.jobs.stream_jobs(CTX, batches())]
     assert [answer.error.reason for answer in answers] == ["", "BATCH_EMPTY", ""]
     assert [bool(answer.jobs) for answer in answers] == [True, False, True]
+
+
+@pytest.mark.parametrize("given", ["", "00-0123456789abcdef0123456789abcdef-0123456789abcdef-01"])
+async def test_a_job_carries_the_trace_of_its_submitter_or_one_of_its_own(given: str) -> None:
+    async with stage() as on:
+        ctx = CallContext(principal="ann", trace=given)
+        answer = await on.api.jobs.submit_jobs(ctx, batch(spec(), request_id="r1"))
+        key = keys.spec(JobId(answer.jobs[0].id))
+        envelope = decode_spec((await on.store.core.read([key])).items[key].value)
+    assert (envelope.principal, envelope.request_id) == ("ann", "r1")
+    assert re.fullmatch("00-[0-9a-f]{32}-[0-9a-f]{16}-0[01]", envelope.trace)
+    assert not given or envelope.trace == given
