@@ -12,10 +12,12 @@ kept if it meets the bound; else `exact` decides by dynamic programming.
 Which domain is chosen depends on capacities and on canonical order alone, never on names.
 """
 
+from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from hanse.shape.capacity import Cap
 from hanse.shape.exact import Search
+from hanse.shape.subsets import best_children, is_heap, least_parts
 from hanse.shape.tightest import fewest, least_sum, tightest
 
 Cost = tuple[int, ...]  # counts at 1, 2, … levels below and hosts, then summed fits of the same
@@ -75,19 +77,28 @@ def _on_hosts(cap: Cap, n: int) -> Found:
 
 
 def _in_one(cap: Cap, n: int) -> Found:
-    order = [(inside_one(bound(kid, n), kid.fit), i) for i, (kid, _) in enumerate(cap.kids) if kid.fit >= n]
-    order.sort()
+    order = [(inside_one(bound(kid, n), kid.fit), i, False) for i, (kid, _) in enumerate(cap.kids) if kid.fit >= n]
+    heapify(order)
     best: Found | None = None
-    for least, i in order:
+    while order:
+        least, i, sharp = heappop(order)
         if best is not None and least >= best.cost:
             break
         kid = cap.kids[i][0]
+        if not sharp and order and kid.kids and kid.peak[1] < n:
+            heappush(order, (_sharpened(least, least_parts(kid, n)), i, True))
+            continue
         found = solve(kid, n)
         cost = inside_one(found.cost, kid.fit)
         if best is None or cost < best.cost:
             best = Found(cost, Take((), ((i, 1, found.take),)))
     assert best is not None
     return best
+
+
+def _sharpened(least: Cost, parts: int) -> Cost:
+    """A bound seen from the parent, with what is known of the places two levels below."""
+    return (*least[:2], max(least[2], parts), *least[3:])
 
 
 def inside_one(cost: Cost, fit: int) -> Cost:
@@ -100,6 +111,9 @@ def _over_many(cap: Cap, n: int) -> Found:
     found = _greedy(cap, n)
     if _proven(cap, n, found.cost):
         return found
+    chosen = _by_children(cap, n) if is_heap(cap) else None
+    if chosen is not None:
+        return chosen
     for last in (False, True):
         better = _searched(Search(cap, n, last=last), cap, 0, n)
         if better.cost < found.cost:
@@ -107,6 +121,42 @@ def _over_many(cap: Cap, n: int) -> Found:
         if not last and found.cost[-1] <= least_sum(cap.census[-1], n):
             break
     return found
+
+
+def _by_children(cap: Cap, n: int) -> Found | None:
+    """The best set of children by closed form, their parts used as one heap; None if that proves nothing."""
+    kids = best_children(cap, n)
+    if kids is None:
+        return None
+    heap: dict[int, int] = {}
+    for i, copies in kids.items():
+        for size, many in cap.kids[i][0].census[0]:
+            heap[size] = heap.get(size, 0) + many * copies
+    parts = tightest(tuple(sorted(heap.items(), reverse=True)), n)
+    total = sum([size * many for size, many in parts.items()])
+    if total > least_sum(cap.census[1], n):
+        return None  # another choice of equal cost so far might leave less
+    return _together(cap, _shared_out(cap, kids, parts, total - n))
+
+
+def _shared_out(cap: Cap, kids: dict[int, int], parts: dict[int, int], rest: int) -> list[tuple[int, int, Found]]:
+    """Each child holds what its parts among the chosen ones hold; the smallest of these holds `rest` less."""
+    short = min(parts)
+    out: list[tuple[int, int, Found]] = []
+    for i, copies in kids.items():
+        kid = cap.kids[i][0]
+        for _ in range(copies):
+            pods = 0
+            for size, many in kid.census[0]:
+                use = min(many, parts.get(size, 0))
+                if use:
+                    parts[size] -= use
+                    pods += size * use
+                    if size == short and rest:
+                        pods, rest = pods - rest, 0
+            if pods:
+                out.append((i, 1, solve(kid, pods)))
+    return out
 
 
 def _proven(cap: Cap, n: int, cost: Cost) -> bool:

@@ -1,0 +1,206 @@
+"""Which children to use, where the cost of a choice has a closed form.
+
+Say no child holds n, and every child is a heap of parts that may be used in any number: the hosts of racks, or the
+racks of blocks where all hosts are alike. With c children at the least, the cost of choosing the set S of them is
+known from the heap of all parts in S: the fewest parts that hold n, the summed fits of S, the tightest choice of
+parts. What remains is to choose S.
+
+The largest r parts of S hold ``min over t of (t * r + sum over S of g(t))``, where g(t) of a child is what its parts
+have above t. So r parts suffice if and only if, for every part size t, ``sum of g(t) >= n - t * r``. The c largest
+g(t) bound r from below for all S together; then one of these conditions alone, as a knapsack, gives the smallest
+summed fit. If its answer meets the other conditions too, it is the best choice, and that is proven. If not, the
+choices between the bounds are walked through; if those are too many, the question is left to the search that always
+ends (`exact`).
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hanse.shape.capacity import Cap
+from hanse.shape.tightest import fewest
+
+SIZES_MAX: Final = 40  # different sizes of parts
+CELLS_MAX: Final = 3_000_000  # of one knapsack, all children together
+ROUNDS_MAX: Final = 3  # numbers of parts that are tried, from the bound up
+KNAPSACKS_MAX: Final = 3  # conditions that are tried alone
+WALK_MAX: Final = 4_000  # steps of the walk over choices
+
+_FAR: Final = 1 << 60
+Ints = NDArray[np.int64]
+
+
+class Heap(NamedTuple):
+    """The children as rows, copies spelled out as far as they can matter.
+
+    Attributes:
+        kids: index of the child behind each row.
+        sizes: the different part sizes, ascending, with 0 before them.
+        above: by row and size, the sum of what the child's parts have above that size.
+    """
+
+    kids: list[int]
+    sizes: Ints
+    above: Ints
+
+
+def is_heap(cap: Cap) -> bool:
+    """Whether the cost of a set of children has the closed form."""
+    kid = cap.kids[0][0]
+    if cap.step != kid.step or cap.height > 3:
+        return False
+    if cap.height == 2:
+        return True
+    alike = len(cap.census[-1]) == 1
+    return alike and (kid.step == 1 or kid.step % cap.census[-1][0][0] == 0)
+
+
+def least_parts(cap: Cap, n: int) -> int:
+    """No choice of the fewest children holds n in fewer parts; 0 if that is too much to ask."""
+    heap = _heap(cap, fewest(cap.census[0], n))
+    return 0 if heap is None else _least(heap, fewest(cap.census[0], n), n)
+
+
+def _least(heap: Heap, count: int, n: int) -> int:
+    most = np.sort(heap.above[:, 1:], axis=0)[-count:].sum(axis=0)
+    return int(np.max(-(-(n - most) // heap.sizes[1:])))
+
+
+def best_children(cap: Cap, n: int) -> dict[int, int] | None:
+    """Copies of each child in the best choice, if it can be proven; n must not fit into one child."""
+    count = fewest(cap.census[0], n)
+    heap = _heap(cap, count)
+    if heap is None:
+        return None
+    most = np.sort(heap.above, axis=0)[-count:].sum(axis=0)
+    least = _least(heap, count, n)
+    for parts in range(least, least + ROUNDS_MAX):
+        demand = n - heap.sizes * parts
+        if np.all(most >= demand):
+            rows = _choice(heap, demand, most - demand, count)
+            if rows is None:
+                return None
+            if rows:
+                return _counted([heap.kids[row] for row in rows])
+    return None
+
+
+def _choice(heap: Heap, demand: Ints, spare: Ints, count: int) -> list[int] | None:
+    """The `count` rows of least weight that meet every demand: [] if there are none, None if that is too hard."""
+    weights = heap.above[:, 0]
+    low, high, best = 0, _FAR, list[int]()
+    for at in [int(at) for at in np.argsort(spare) if demand[at] > 0][:KNAPSACKS_MAX]:
+        rows = _lightest(weights, heap.above[:, at], count, int(demand[at]))
+        if not rows:
+            return rows
+        weight = int(weights[rows].sum())
+        low = max(low, weight)
+        if weight < high and np.all(heap.above[rows].sum(axis=0) >= demand):
+            high, best = weight, rows
+        if low == high:
+            return best
+    tight = min([at for at in range(len(demand)) if demand[at] > 0], key=lambda at: int(spare[at]))
+    return _Walk(heap.above, demand, tight, count).best(high, best)
+
+
+class _Walk:
+    """Every choice of rows, depth first, cut off where a demand or a lighter choice rules out what follows."""
+
+    def __init__(self, above: Ints, demand: Ints, tight: int, count: int) -> None:
+        order = np.lexsort((above[:, 0], -above[:, tight]))
+        sorted_above = above[order]
+        self._order: list[int] = order.tolist()
+        self._rows: list[list[int]] = sorted_above.tolist()
+        self._demand: list[int] = demand.tolist()
+        self._tight = tight
+        self._count = count
+        self._heads: list[int] = [0, *np.cumsum(sorted_above[:, tight]).tolist()]
+        self._most: list[list[int]] = np.maximum.accumulate(sorted_above[::-1], axis=0)[::-1].tolist()
+        self._least: list[int] = np.minimum.accumulate(sorted_above[::-1, 0])[::-1].tolist()
+        self._left = WALK_MAX
+        self._high = 0
+        self._best: list[int] = []
+
+    def best(self, high: int, known: list[int]) -> list[int] | None:
+        """The lightest choice below weight `high`, else `known`; None if the walk is too long."""
+        self._high, self._best = high, known
+        self._step(0, self._count, [0] * len(self._demand), [])
+        return None if self._left < 0 else self._best
+
+    def _step(self, first: int, left: int, sums: list[int], chosen: list[int]) -> None:
+        if left == 0:
+            if sums[0] < self._high and all(have >= need for have, need in zip(sums, self._demand, strict=True)):
+                self._high, self._best = sums[0], [self._order[row] for row in chosen]
+            return
+        for row in range(first, len(self._rows) - left + 1):
+            self._left -= 1
+            if self._left < 0 or sums[0] + left * self._least[row] >= self._high:
+                return
+            if sums[self._tight] + self._heads[row + left] - self._heads[row] < self._demand[self._tight]:
+                return
+            if any(
+                have + left * most < need
+                for have, most, need in zip(sums, self._most[row], self._demand, strict=True)
+            ):
+                return
+            if row > first and self._rows[row] == self._rows[row - 1]:
+                continue  # the same choice again
+            self._step(row + 1, left - 1, [a + b for a, b in zip(sums, self._rows[row], strict=True)], [*chosen, row])
+
+
+def _heap(cap: Cap, count: int) -> Heap | None:
+    kids: list[int] = []
+    parts: list[dict[int, int]] = []
+    for i, (kid, copies) in enumerate(cap.kids):
+        if kid.fit:
+            mine = dict(kid.census[0])
+            for _ in range(min(copies, count)):
+                kids.append(i)
+                parts.append(mine)
+    values = sorted({size for mine in parts for size in mine})
+    if len(values) > SIZES_MAX:
+        return None
+    held = np.array([[mine.get(size, 0) for size in values] for mine in parts], dtype=np.int64)
+    sizes = np.array([0, *values], dtype=np.int64)
+    above = held @ np.maximum(0, sizes[None, 1:].T - sizes[None, :])
+    return Heap(kids, sizes, above)
+
+
+def _lightest(weights: Ints, gains: Ints, count: int, demand: int) -> list[int] | None:
+    """`count` rows with gains of at least `demand` and the least weight: [] if there are none, None if too many."""
+    demand = max(0, demand)
+    if len(weights) * (count + 1) * (demand + 1) > CELLS_MAX:
+        return None
+    best = np.full((count + 1, demand + 1), _FAR, dtype=np.int64)
+    best[0, 0] = 0
+    took: list[NDArray[np.bool_]] = []
+    for weight, gain in zip(weights.tolist(), gains.tolist(), strict=True):
+        used = np.full_like(best, _FAR)
+        shift = min(gain, demand)
+        used[1:, shift:] = best[:-1, : demand + 1 - shift]
+        used[1:, :shift] = best[:-1, :1]
+        used += weight
+        better = used < best
+        best = np.where(better, used, best)
+        took.append(better)
+    if best[count, demand] >= _FAR:
+        return []
+    return _walk_back(took, gains.tolist(), count, demand)
+
+
+def _walk_back(took: list[NDArray[np.bool_]], gains: list[int], count: int, demand: int) -> list[int]:
+    rows: list[int] = []
+    for row in range(len(took) - 1, -1, -1):
+        if took[row][count, demand]:
+            rows.append(row)
+            count -= 1
+            demand = max(0, demand - gains[row])
+    return rows
+
+
+def _counted(kids: list[int]) -> dict[int, int]:
+    out: dict[int, int] = {}
+    for i in sorted(kids):
+        out[i] = out.get(i, 0) + 1
+    return out
