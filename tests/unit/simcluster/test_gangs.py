@@ -207,6 +207,16 @@ def test_pods_that_somebody_deletes_are_missing() -> None:
     assert (counts.running, counts.missing, counts.reason) == (2, 1, "Deleted")
 
 
+def test_finished_pods_that_somebody_deletes_are_missing_too() -> None:
+    cluster = engine()
+    run(cluster, range(3))
+    at(cluster, 1_100)
+    cluster.apply(RemovePods(gang(), pack(some([0]))), BEGIN_MS + 1_200)
+    counts = at(cluster, 1_200)
+    assert (counts.succeeded, counts.missing) == (2, 1)
+    assert (cluster.nodes.free == cluster.nodes.allocatable).all()
+
+
 def test_a_gang_whose_record_is_lost_is_an_orphan() -> None:
     cluster = engine()
     run(cluster, range(2))
