@@ -2,6 +2,7 @@
 
 import pytest
 
+from hanse.agent.core.gang import MESSAGE_CHARS_MAX
 from hanse.agent.core.records import ForgetGang, HoldGang, PodCounts, Rejected, StartPods, StopPods
 from hanse.model.desired import DesiredAction
 from hanse.model.reasons import Reason
@@ -607,6 +608,16 @@ def test_a_write_has_no_more_operations_than_it_may() -> None:
     stage = Stage(listed=40)
     stage.accept(20, *(bound(key(f"j{i}"), i + 1, pods=1) for i in range(20)))
     assert len(stage.gangs.take_ops(11)) <= 11
+
+
+def test_what_a_cluster_says_is_cut_to_one_line() -> None:
+    stage = Stage()
+    stage.accept(5, bound(key(), 5))
+    ops = stage.gangs.take_ops(100)
+    stage.gangs.written([Rejected("line\n" * 1_000) for _ in ops], now_ms=1)
+    message = stage.said()[key()].message
+    assert len(message) == MESSAGE_CHARS_MAX
+    assert "\n" not in message
 
 
 def test_rejection_without_a_reason_is_one_all_the_same() -> None:

@@ -28,6 +28,7 @@ While an operation is under way (`busy`) nothing that depends on its outcome is 
 """
 
 from dataclasses import dataclass, replace
+from typing import Final
 
 from hanse.agent.core.ledger import Reserved, Unplaced
 from hanse.agent.core.records import (
@@ -48,6 +49,9 @@ from hanse.model.fence import GangKey
 from hanse.model.placement import LevelUse
 from hanse.model.reasons import Reason
 from hanse.model.report import GangReport, GangStatus
+
+MESSAGE_CHARS_MAX: Final = 500
+"""Of a report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,11 +341,17 @@ class Gang:
             running_ms=self.running_ms,
         )
         if status is GangStatus.REFUSED and (no := self.refusal):
-            said = replace(report, reason=no.reason, message=no.message)
+            said = replace(report, reason=no.reason, message=_cut(no.message))
             return replace(said, constraint=no.constraint, wanted=no.wanted, found=no.found)
         if status is GangStatus.BROKEN and (why := self.failure):
-            return replace(report, reason=why.reason, infrastructure=why.infrastructure, message=why.message)
+            return replace(report, reason=why.reason, infrastructure=why.infrastructure, message=_cut(why.message))
         return report
+
+
+def _cut(text: str) -> str:
+    """One line of bounded length; clusters say long things at times."""
+    line = " ".join(text.split())
+    return line if len(line) <= MESSAGE_CHARS_MAX else line[: MESSAGE_CHARS_MAX - 1] + "…"
 
 
 def _failure(counts: PodCounts, total: int) -> Failure | None:

@@ -17,10 +17,13 @@ plain call that returns at once; the shell only moves bytes. One gang is `core.g
 * **Doubt.** When a write was not answered, its operations may yet take effect, any time later. Looking cannot settle
   that (P3); only a newer epoch can (P8). So from then on nothing is written, and nothing is concluded about the
   gangs that the write was about, until a new claim and a relist.
-* **Acceptance** goes into the cluster with the first operation that rests on it, ahead of it in the same write.
+* **Acceptance** of a newer revision goes into the cluster with the first operation that rests on it, ahead of it in
+  the same write (S4), or alone after a while. A refusal rests on nothing in the cluster: that no older set is obeyed
+  after it is what the link promises (P6).
 
-Rejected: deciding by what changed (edges). Every input writes facts and asks the same questions again, so repeated,
-late and reordered inputs, a restart and a relist all end in the same place.
+Rejected: deciding by what changed (edges). Every input writes facts and asks the same questions again (`_settle`), so
+repeated, late and reordered inputs, a restart and a relist all end in the same place. That all inputs end there is
+why this is one module.
 """
 
 from collections import deque
@@ -59,7 +62,7 @@ from hanse.model.report import GangStatus
 ENDED_KEPT_MAX: Final = 1_000
 """Gangs whose placement is remembered after they are gone, for questions and counts that come late."""
 
-ATTEMPTS_KEPT_MAX: Final = 100_000
+ATTEMPTS_KEPT_MAX: Final = 20_000
 """Jobs of which the newest accepted attempt is remembered."""
 
 _BUILDS_UP: Final = frozenset({DesiredAction.HOLD, DesiredAction.START})

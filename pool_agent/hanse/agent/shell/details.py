@@ -52,7 +52,7 @@ class Details:
 
     async def ask(self, request: DetailRequest) -> None:
         """Begin to answer, or end an answer."""
-        key = str(request.id)
+        key = f"detail-{request.id}"
         if isinstance(request.question, Cancel):
             self._tasks.cancel(key)
             return
