@@ -1,0 +1,103 @@
+"""Places on the node arrays: figures follow every change, and a ledger rebuilt from records equals the one lost."""
+
+from dataclasses import replace
+from random import Random
+
+from hanse.agent.core.inventory import Inventory
+from hanse.agent.core.ledger import NodeFigures, NodeLedger, Placed, Unplaced
+from hanse.agent.core.payload import Payload, decode_payload, encode_payload
+from hanse.model.desired import BoundSet
+from hanse.model.fence import GangKey
+from hanse.model.job import Slice, Topology
+from hanse.model.request import GangRequest, SetRequest
+from hanse.model.resources import CPU, EMPTY, NVIDIA_GPU, Resources
+from hanse.model.selectors import Selector
+from hanse.shape import encode
+from tests.unit.agent_core.stage import FLAVORS, H100, LEVELS, key, nodes
+
+HOSTS = 12
+ANYWHERE = Topology()
+
+
+def request(pods: int, gpus: int, *, topology: Topology = ANYWHERE) -> tuple[GangRequest, tuple[BoundSet, ...]]:
+    pod = Resources({CPU: 1_000 * gpus, NVIDIA_GPU: gpus})
+    asked = SetRequest(pods, pods, pod, (H100,), Selector(), (), topology)
+    return GangRequest((asked,)), (BoundSet("worker", pods, 4, H100),)
+
+
+def fresh() -> NodeLedger:
+    return NodeLedger(Inventory(FLAVORS, (LEVELS,), nodes(HOSTS)))
+
+
+def counted(ledger: NodeLedger) -> NodeFigures:
+    """The same figures, by looking at every node."""
+    return NodeLedger(ledger.inventory).node_figures
+
+
+def place(ledger: NodeLedger, gang: GangKey, pods: int, gpus: int, topology: Topology = ANYWHERE) -> Placed:
+    placed = ledger.place(gang, *request(pods, gpus, topology=topology))
+    assert isinstance(placed, Placed)
+    return placed
+
+
+def test_every_rank_has_a_node_and_ranks_count_from_the_first_of_the_part() -> None:
+    placed = place(fresh(), key(), 3, 8)
+    (held,) = placed.sets
+    assert (held.name, held.first_rank, held.flavor, len(held.nodes)) == ("worker", 4, H100, 3)
+    assert [use.level for use in placed.domains] == ["rack", "host"]
+
+
+def test_refusal_takes_nothing() -> None:
+    ledger = fresh()
+    before = encode(ledger.inventory.shape())
+    assert isinstance(ledger.place(key(), *request(HOSTS + 1, 8)), Unplaced)
+    assert encode(ledger.inventory.shape()) == before
+
+
+def test_figures_follow_every_change() -> None:
+    rng, ledger = Random(3), fresh()
+    facts = nodes(HOSTS)
+    held: list[GangKey] = []
+    for step in range(200):
+        gang = key(f"j{step}")
+        match rng.randrange(5):
+            case 0 | 1:
+                if isinstance(ledger.place(gang, *request(rng.randint(1, 4), rng.choice((1, 2, 8)))), Placed):
+                    held.append(gang)
+            case 2 if held:
+                ledger.give(held.pop(rng.randrange(len(held))))
+            case 3:
+                node = replace(rng.choice(facts), cordoned=rng.random() < 0.5)
+                ledger.change_node(node, rng.choice((EMPTY, Resources({NVIDIA_GPU: 1}))))
+            case _:
+                ledger.remove_node(rng.choice(facts).name)
+        assert ledger.node_figures == counted(ledger), step
+
+
+def test_places_of_a_node_that_is_gone_can_be_given_back() -> None:
+    ledger = fresh()
+    placed = place(ledger, key(), 2, 8)
+    ledger.remove_node(placed.sets[0].nodes[0])
+    ledger.give(key())
+    ledger.give(key())
+    assert ledger.node_figures.free_gpus == (HOSTS - 1) * 8
+
+
+def test_ledger_that_is_rebuilt_equals_the_one_that_was_lost_exclusive_gangs_included() -> None:
+    ledger, again = fresh(), fresh()
+    exclusive = Topology(slices=(Slice(1, "rack", exclusive=True),))
+    gangs = {
+        key("plain"): place(ledger, key("plain"), 3, 8),
+        key("share"): place(ledger, key("share"), 5, 2),
+        key("alone"): place(ledger, key("alone"), 1, 8, exclusive),
+    }
+    assert gangs[key("alone")].reserved
+    for gang, placed in gangs.items():
+        kept = decode_payload(encode_payload(Payload(reserved=placed.reserved)))
+        domains = again.take(gang, placed.sets, kept.reserved)
+        assert domains == placed.domains
+    assert encode(again.inventory.shape()) == encode(ledger.inventory.shape())
+    assert again.node_figures == ledger.node_figures
+    for gang in gangs:
+        again.give(gang)
+    assert encode(again.inventory.shape()) == encode(fresh().inventory.shape())
