@@ -18,6 +18,7 @@ from hanse.cli.symbols import DASH, TIMES
 
 WIDTH_DEFAULT: Final = 80
 WIDTH_MIN: Final = 40
+GLUE: Final = "\N{NO-BREAK SPACE}"
 
 
 @unique
@@ -163,9 +164,9 @@ def cut_to(text: str, columns: int) -> str:
 
 
 def wrapped(text: str, columns: int) -> list[str]:
-    """A text as lines of at most so many columns, broken at spaces; a longer word stands alone."""
+    """A text as lines of at most so many columns, broken at spaces, not at `GLUE`; a longer word stands alone."""
     lines: list[str] = []
-    for word in text.split():
+    for word in filter(None, text.split(" ")):
         if lines and columns_of(lines[-1]) + 1 + columns_of(word) <= columns:
             lines[-1] += f" {word}"
         else:
@@ -174,5 +175,5 @@ def wrapped(text: str, columns: int) -> list[str]:
 
 
 def joined(lines: Iterable[str]) -> str:
-    """Lines as one text, without spaces at their ends."""
-    return "".join(f"{line.rstrip()}\n" for line in lines)
+    """Lines as one text, without spaces at their ends; what was glued is parted by a space again."""
+    return "".join(f"{line.rstrip()}\n" for line in lines).replace(GLUE, " ")

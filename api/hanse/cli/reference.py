@@ -1,6 +1,7 @@
 """The reference page of the command, made from the command itself.
 
-To write it anew: `python -m hanse.cli.reference > docs/reference/cli.md`. A test compares the page with what this prints, so that it is never out of date.
+To write it anew: `python -m hanse.cli.reference > docs/reference/cli.md`. A test compares the page with what this
+prints, so that it is never out of date.
 """
 
 import inspect

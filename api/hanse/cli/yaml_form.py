@@ -1,7 +1,7 @@
 """JSON values as YAML that people like to read: block style, and a text in quotes only where it has to be.
 
 Written by hand because one module of the project owns the YAML library, to read hostile text; to write, a page of
-code is enough. Quoted texts are JSON strings, which every YAML reader takes.
+code is enough.
 """
 
 import json
@@ -11,6 +11,7 @@ from typing import Final
 
 ROW_COLUMNS_MAX: Final = 88
 _PLAIN: Final = re.compile(r"[A-Za-z_/][A-Za-z0-9_./+@%,=~ -]*(?::[A-Za-z0-9_./+@%,=~-]+)*")
+_BREAKS: Final = frozenset({0x85, 0x2028, 0x2029, 0xFEFF})
 _WORDS_WITH_A_MEANING: Final = frozenset("y n yes no on off true false null none".split())
 
 
@@ -59,7 +60,19 @@ def _scalar(value: object, ascii_only: bool, *, inside: bool = False) -> str:
     """A leaf; `inside` a list in one line, where commas part."""
     if isinstance(value, str) and _needs_no_quotes(value) and not (inside and "," in value):
         return value
-    return json.dumps(value, ensure_ascii=ascii_only)
+    if isinstance(value, str):
+        return f'"{"".join(_escaped(char, ascii_only) for char in value)}"'
+    return json.dumps(value)
+
+
+def _escaped(char: str, ascii_only: bool) -> str:
+    """A character inside double quotes; YAML's own escapes, since JSON's pairs of surrogates mean nothing to it."""
+    code = ord(char)
+    if char in '"\\':
+        return f"\\{char}"
+    if code in _BREAKS or not char.isprintable() or (ascii_only and code > 0x7E):
+        return f"\\x{code:02x}" if code < 0x100 else f"\\U{code:08x}"
+    return char
 
 
 def _needs_no_quotes(text: str) -> bool:

@@ -78,6 +78,7 @@ async def _watch(client: "AsyncClient", session: Session, name: str, queue: str)
     from hanse.cli.naming import find_job
     from hanse.cli.show.words import ended
 
+    await client.server_info()  # a watch is patient with a server that goes away, and need not be with none
     ids = [(await find_job(client, name, queue=queue)).id] if name else []
     async for response in client.watch_jobs(queue=queue, job_ids=ids, snapshot=True):
         for event in response.events:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hanse.cli.amounts import counted, duration, gpus_of, number, percent
 from hanse.cli.paper import Paper, Tone, columns_of, joined, wrapped
-from hanse.cli.show.explanation import notes_of, pool_lines
+from hanse.cli.show.explanation import help_words, notes_of, pool_lines
 from hanse.cli.show.jobs import placed_in
 from hanse.cli.show.nodes import node_lines
 from hanse.cli.show.pools import pools_page
@@ -104,7 +104,7 @@ def granted(job: "Job", queue: "Queue") -> str:
 def reasons_scene(found: "Explanation", job: "Job", pools: "Sequence[Pool]", paper: Paper) -> str:
     """Scene 3: every pool, why or why not; the bars show how much of what is wanted is there."""
     lines = pool_lines(found.pools, _narrower(paper), notes=notes_of(found, job, pools))
-    helps = [f"  would help: {one.change} → {one.effect}" for one in found.helps]
+    helps = [f"  would help: {help_words(one)}" for one in found.helps]
     return _indented(joined([found.answer, *lines, *helps]))
 
 
@@ -178,9 +178,9 @@ def ending(job: "Job", outcome: Outcome, paper: Paper) -> str:
         )
         return joined(["", f"{paper.paint('✔', Tone.GOOD)} {paper.paint(f'{job.name}: {told}', Tone.STRONG)}"])
     status = job.status
-    why = status.message or reason_prose(status.reason)
+    why = f" ({status.message or reason_prose(status.reason)})" if status.reason else ""
     placed = f"{number(outcome.pods)} of {number(outcome.pods_wanted)} pods have places"
-    told = f"{job.name} is {state_word(status.state)}: {placed} ({why})"
+    told = f"{job.name} is {state_word(status.state)}: {placed}{why}"
     return joined(["", f"{paper.paint('✘', Tone.BAD)} {paper.paint(told, Tone.STRONG)}"])
 
 

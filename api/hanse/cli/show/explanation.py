@@ -18,7 +18,7 @@ from hanse.model.lifecycle import State
 from hanse.model.reasons import Reason
 
 if TYPE_CHECKING:
-    from hanse.api.v1.explanation_pb2 import Explanation, PoolExplanation
+    from hanse.api.v1.explanation_pb2 import Explanation, Help, PoolExplanation
     from hanse.api.v1.job_pb2 import Job
     from hanse.api.v1.pool_pb2 import Pool
 
@@ -79,7 +79,12 @@ def _about(found: "Explanation") -> Iterator[tuple[str, str]]:
         if len(nearest.nodes) > NODES_SHOWN_MAX:
             yield "", f"… {len(nearest.nodes) - NODES_SHOWN_MAX} more"
     for help_ in found.helps:
-        yield "would help", f"{help_.change} → {help_.effect}" if help_.effect else help_.change
+        yield "would help", help_words(help_)
+
+
+def help_words(one: "Help") -> str:
+    """`15 racks instead of 16 → starts now in b3`."""
+    return f"{one.change} → {one.effect}" if one.effect else one.change
 
 
 def notes_of(found: "Explanation", job: "Job", pools: "Iterable[Pool]") -> dict[str, str]:

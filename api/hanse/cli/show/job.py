@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from hanse.cli.amounts import amounts, clock, counted, duration, gpus_of, number, seconds
-from hanse.cli.paper import Paper, Tone, joined
+from hanse.cli.paper import GLUE, Paper, Tone, joined
 from hanse.cli.show.facts import facts
 from hanse.cli.show.jobs import placed_in
 from hanse.cli.show.nodes import node_lines
@@ -96,7 +96,7 @@ def life_line(status: "JobStatus") -> str:
         at_ms = getattr(status, name)
         if at_ms:
             steps.append(f"{word} +{duration(at_ms - status.submitted_ms)}")
-    return " · ".join(steps)
+    return " · ".join(step.replace(" ", GLUE) for step in steps)
 
 
 def _attempt(record: "AttemptRecord") -> str:

@@ -16,7 +16,7 @@ POOLS_NAMED_MAX: Final = 2
 ID_FROM_COLUMNS: Final = 110
 
 _COLUMNS: Final = (
-    Column("name", cut=3),
+    Column("name", cut=1),
     Column("queue", cut=1),
     Column("state"),
     Column("pods", right=True),

@@ -39,7 +39,8 @@ def _facts(pool: "Pool") -> Iterator[tuple[str, str]]:
         yield "trouble", pool.message
     if pool.cordoned:
         yield "cordoned", pool.cordon_reason or "takes no new work; what runs, runs on"
-    yield "levels", " > ".join(dict.fromkeys(one.alias or one.key for one in pool.levels))
+    if pool.levels:
+        yield "levels", " > ".join(dict.fromkeys(one.alias or one.key for one in pool.levels))
     for flavor in pool.flavors:
         yield flavor.name, _flavor(flavor)
     if pool.HasField("largest_whole"):
