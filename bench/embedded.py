@@ -28,6 +28,7 @@ from typing import Final
 from bench.contract import BenchArgs, BenchResult, JsonValue
 from hanse.api.v1 import job_pb2
 from hanse.client import AsyncClient
+from hanse.kit import process
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import JobSpec, PodSet, PodTemplate, Slice, Topology
 from hanse.model.resources import Resources
@@ -103,8 +104,8 @@ def run(args: Mapping[str, str]) -> BenchResult:
         seed=read.whole("SEED", 1),
     )
     given = read.done()
-    rate, cpu_us = asyncio.run(_rate(load, load.seconds))
-    latencies_ms, asked = asyncio.run(_latency(load, rate * load.share))
+    rate, cpu_us = process.run(_rate(load, load.seconds))
+    latencies_ms, asked = process.run(_latency(load, rate * load.share))
     figures = {
         "gangs_per_s": rate,
         "placed_ms_p50": _quantile(latencies_ms, 0.50),
@@ -190,6 +191,7 @@ async def _rate(load: Load, seconds: float, profile: cProfile.Profile | None = N
             fleet=_fleet(load), store=f"sqlite:{folder}/up.sqlite", listen="127.0.0.1:0", seed=load.seed
         )
         async with federation(options) as found, AsyncClient(found.address) as client:
+            process.settle_memory()
             seen, gangs = Seen(), Gangs(load)
             watching = asyncio.create_task(_watch(client, seen), name="watch")
             feeding = asyncio.create_task(_keep_window(client, seen, gangs, load), name="feed")
@@ -220,6 +222,7 @@ async def _latency(load: Load, rate: float) -> tuple[list[float], float]:
             fleet=_fleet(load), store=f"sqlite:{folder}/up.sqlite", listen="127.0.0.1:0", seed=load.seed
         )
         async with federation(options) as found, AsyncClient(found.address) as client:
+            process.settle_memory()
             seen, gangs = Seen(), Gangs(load)
             watching = asyncio.create_task(_watch(client, seen), name="watch")
             batch = max(1, load.batch // 4)
@@ -275,7 +278,7 @@ def _cpu_s() -> float:
 def _time_share(load: Load) -> dict[str, float]:
     """Share of the loop thread's self time by package, most first."""
     profile = cProfile.Profile()
-    asyncio.run(_rate(load, min(load.seconds, 8.0), profile))
+    process.run(_rate(load, min(load.seconds, 8.0), profile))
     spent: Counter[str] = Counter()
     for (file, _, _), (_, _, self_s, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
         spent[_package(file)] += self_s

@@ -38,7 +38,7 @@ class UpOptions:
     store: str = field(default_factory=default_store)
     listen: str = DEFAULT_LISTEN
     replicas: int = 1
-    summary_interval_s: float = 0.2
+    summary_interval_s: float = 0.5
     ready_s: float = 60.0
     seed: int | None = None
 

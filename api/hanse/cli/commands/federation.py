@@ -36,12 +36,11 @@ def up(
     hanse up --fleet fleet.yaml --store sqlite:hanse.sqlite --replicas 2
     hanse up --listen 127.0.0.1:0 -o json | head -1
     """
-    import asyncio
-
     from hanse.cli.stopping import until_stopped
+    from hanse.kit.process import run
 
     session = session_of(None, output)
-    asyncio.run(until_stopped(_up(session, fleet, store, listen, replicas)))
+    run(until_stopped(_up(session, fleet, store, listen, replicas)))
 
 
 async def _up(session: Session, fleet: Path | None, store: str | None, listen: str | None, replicas: int) -> None:
@@ -49,6 +48,7 @@ async def _up(session: Session, fleet: Path | None, store: str | None, listen: s
     from contextlib import suppress
 
     from hanse.cli.fleets import read_fleet_file
+    from hanse.kit.process import settle_memory
     from hanse.up.harness import federation
     from hanse.up.options import DEFAULT_LISTEN, UpOptions, default_store
 
@@ -60,6 +60,7 @@ async def _up(session: Session, fleet: Path | None, store: str | None, listen: s
     )
     session.note("starting …")
     async with federation(options) as running:
+        settle_memory()
         told = f"up at {running.address} · {running.describe()}\n{GOES_ON}\n"
         value = {"address": running.address, "store": options.store, "replicas": replicas}
         session.say_next(value, lambda paper: told)

@@ -1,0 +1,33 @@
+"""How a long-running process of ours runs: the faster event loop, and a garbage collector that leaves it alone.
+
+A federation's start makes some hundred thousand objects that live as long as the process. Python's collector walks all
+of them again and again, which costs a tenth of the CPU and pauses of a tenth of a second. `settle_memory` is called
+once everything is up: what is there by then is set aside, and the youngest generation is allowed to grow, since most
+of what a process makes per job is freed by reference counts anyway.
+"""
+
+import asyncio
+import gc
+from collections.abc import Coroutine
+from typing import Final, TypeVar
+
+import uvloop
+
+T = TypeVar("T")
+
+YOUNG_OBJECTS_MAX: Final = 20_000
+MIDDLE_ROUNDS: Final = 20
+OLD_ROUNDS: Final = 50
+
+
+def run(main: Coroutine[object, object, T]) -> T:
+    """`asyncio.run` on uvloop: 10 to 25 % less CPU for each call over the network."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(main)
+
+
+def settle_memory() -> None:
+    """Everything is up: what exists now is not looked at again by the garbage collector."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_OBJECTS_MAX, MIDDLE_ROUNDS, OLD_ROUNDS)
