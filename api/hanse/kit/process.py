@@ -1,7 +1,7 @@
 """How a long-running process of ours runs: the faster event loop, and a garbage collector that leaves it alone.
 
-A federation's start makes some hundred thousand objects that live as long as the process. Python's collector walks all
-of them again and again, which costs a tenth of the CPU and pauses of a tenth of a second. `settle_memory` is called
+A federation's start makes some hundred thousand objects that live as long as the process. Python's collector walks
+them again and again, which costs a tenth of the CPU and pauses of a tenth of a second. `settle_memory` is called
 once everything is up: what is there by then is set aside, and the youngest generation is allowed to grow, since most
 of what a process makes per job is freed by reference counts anyway.
 """
