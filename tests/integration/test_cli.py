@@ -1,0 +1,300 @@
+"""The `hanse` command against a federation of its own: what users type, and the shapes that scripts rely on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from hanse.cli.main import run
+from tests.arch.tree import ROOT
+from tests.integration.processes import EXIT_DEADLINE_S, HANSE
+
+Hanse: TypeAlias = Callable[..., SimpleNamespace]
+
+FLEET: Final = """
+flavors:
+  - name: h100
+    labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+queues:
+  - {name: default, quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 512}}]}
+  - {name: research, quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 64}}]}
+pools:
+  - name: iowa
+    start_s: 0.1
+    start_jitter_s: 0.1
+    stop_s: 0.1
+    groups:
+      - node_prefix: iowa
+        gpu: h100
+        levels: [{name: block, count: 2}, {name: rack, count: 2}, {name: host, count: 8}]
+  - name: oslo
+    start_s: 0.1
+    start_jitter_s: 0.1
+    stop_s: 0.1
+    groups:
+      - node_prefix: oslo
+        gpu: h100
+        levels: [{name: rack, count: 2}, {name: host, count: 8}]
+        busy: {fraction: 0.5, pattern: scattered, whole_hosts: 0.1}
+"""
+QUEUE: Final = """
+apiVersion: hanse/v1
+kind: Queue
+name: vision
+quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 8}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A federation for this module."""
+    folder = tmp_path_factory.mktemp("up")
+    (folder / "fleet.yaml").write_text(FLEET)
+    options = ["--fleet", str(folder / "fleet.yaml"), "--store", "memory:", "--listen", "127.0.0.1:0", "-o", "json"]
+    with subprocess.Popen([str(HANSE), "up", *options], stdout=subprocess.PIPE, text=True) as up:
+        assert up.stdout is not None
+        yield json.loads(up.stdout.readline())["address"]
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(EXIT_DEADLINE_S) == 0
+
+
+@pytest.fixture
+def hanse(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, address: str) -> Hanse:
+    """Runs the command in a home of its own; code, out, err, and `json` if the output is that."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HANSE_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("HANSE_SERVER", address)
+
+    def call(*arguments: str) -> SimpleNamespace:
+        capsys.readouterr()
+        code = run(arguments)
+        said = capsys.readouterr()
+        return SimpleNamespace(code=code, out=said.out, err=said.err, json=_json(said.out))
+
+    return call
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def submitted(hanse: Hanse, name: str, *options: str, sleep: str = "60") -> str:
+    """Submit one pod; the id."""
+    said = hanse("submit", "--gpus", "8", "--name", name, *options, "-o", "json", "--", "sleep", sleep)
+    assert said.code == 0, said
+    return str(said.json["jobs"][0]["id"])
+
+
+def test_a_job_from_flags_is_placed_shown_and_cancelled(hanse: Hanse) -> None:
+    flags = ["--gpus", "64", "--per-pod", "8", "--flavor", "h100", "--required", "rack", "--wait", "running"]
+    said = hanse("submit", *flags, "-o", "json", "--", "python", "train.py")
+    assert said.code == 0, said
+    job = said.json["jobs"][0]
+    assert {name: job[name] for name in ("name", "queue", "state")} == {
+        "name": "train",
+        "queue": "default",
+        "state": "RUNNING",
+    }
+
+    shown = hanse("job", "last", "--nodes", "-o", "json").json
+    assert (shown["id"], shown["state"], shown["attempt"]) == (job["id"], "RUNNING", 1)
+    assert {"reason", "conditions"} <= set(shown)
+    part = shown["placement"][0]
+    assert (part["pool"], part["flavor"], part["pods"]) == ("iowa", "h100", 8)
+    assert {use["level"]: use["count"] for use in part["domains"]}["rack"] == 1
+    assert len({node["name"] for node in shown["nodes"]}) == 8
+    assert all({"name", "pod_set", "ranks", "path"} <= set(node) for node in shown["nodes"])
+    assert sorted(rank for node in shown["nodes"] for rank in node["ranks"]) == list(range(8))
+
+    told = hanse("explain", "last", "-o", "json").json
+    assert {one["pool"]: one["fits"] for one in told["pools"]}["iowa"] is True
+    assert set(told["pools"][0]) >= {"pool", "fits", "reason", "constraint", "wanted", "found"}
+    assert "✔ iowa" in hanse("explain", "last").out
+    assert "b" in hanse("job", "last", "--nodes").out
+    assert hanse("logs", "last", "--rank", "3", "--tail", "1").code == 0
+
+    assert hanse("cancel", "last").code == 0
+    done = hanse("wait", "last", "--timeout", "20", "-o", "json")
+    assert (done.code, done.json["state"]) == (1, "CANCELLED")
+
+
+def test_a_job_that_waits_says_why_for_every_pool(hanse: Hanse) -> None:
+    flags = ["--gpus", "128", "--required", "block", "--wait", "placed"]
+    for name in ("block-1", "block-2"):
+        assert hanse("submit", *flags, "--name", name, "--", "sleep", "60").code == 0
+    assert hanse("submit", *flags[:4], "--name", "late", "--", "sleep", "60").code == 0
+    timed_out = hanse("wait", "late", "--for", "placed", "--timeout", "1")
+    assert timed_out.code == 1
+    assert timed_out.err == "late is not placed after 1 s; nothing was cancelled, see `hanse explain late`\n"
+    told = hanse("explain", "late", "-o", "json").json
+    assert told["state"] == "PENDING"
+    why = {one["pool"]: one for one in told["pools"]}
+    assert {name: (one["fits"], one["reason"]) for name, one in why.items()} == {
+        "iowa": (False, "SHAPE"),
+        "oslo": (False, "LEVEL_UNKNOWN"),
+    }
+    assert why["iowa"]["constraint"]
+    assert (why["iowa"]["wanted"], why["iowa"]["found"]) == (16, 0)
+    drawn = hanse("explain", "late").out
+    assert drawn.startswith("late waits: ")
+    assert "✘ iowa  shape" in drawn
+    assert [one["name"] for one in hanse("jobs", "-s", "pending", "-o", "json").json["jobs"]] == ["late"]
+    hanse("cancel", "late", "block-1", "block-2")
+
+
+def test_waiting_ends_with_the_job_or_with_the_time(hanse: Hanse) -> None:
+    submitted(hanse, "short", sleep="0.2")
+    assert hanse("wait", "last", "--timeout", "20").code == 0
+    submitted(hanse, "long")
+    late = hanse("wait", "last", "--timeout", "0.5", "-o", "json")
+    assert (late.code, late.json["error"]["reason"]) == (1, "WAIT_TIMEOUT")
+    hanse("cancel", "last")
+
+
+def test_the_same_request_id_submits_nothing_twice(hanse: Hanse) -> None:
+    first = submitted(hanse, "once", "--request-id", "r-1")
+    assert submitted(hanse, "once", "--request-id", "r-1") == first
+    other = hanse("submit", "--gpus", "8", "--name", "other", "--request-id", "r-1", "-o", "json", "--", "x")
+    assert (other.code, other.json["error"]["reason"]) == (1, "REQUEST_ID_REUSED")
+    hanse("cancel", first)
+
+
+def test_names(hanse: Hanse) -> None:
+    ids = {name: submitted(hanse, name) for name in ("beta", "beta-2", "beta-3")}
+    assert hanse("job", "beta", "-o", "json").json["id"] == ids["beta"]
+    several = hanse("job", "beta-", "-o", "json")
+    assert (several.code, several.json["error"]["reason"]) == (1, "JOB_AMBIGUOUS")
+    assert "beta-3 (" in several.json["error"]["message"]
+    assert hanse("cancel", "beta-3").code == 0
+    assert hanse("wait", ids["beta-3"], "--timeout", "20").code == 1
+    assert hanse("job", "beta-", "-o", "json").json["id"] == ids["beta-2"]
+    assert hanse("job", "last", "-o", "json").json["id"] == ids["beta-3"]
+    nobody = hanse("job", "nobody")
+    assert (nobody.code, nobody.err.count("\n")) == (1, 1)
+    hanse("cancel", "beta", "beta-2")
+
+
+def test_last_is_the_newest_on_the_server_where_nothing_was_submitted_from(
+    hanse: Hanse, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    newest = submitted(hanse, "newest")
+    monkeypatch.setenv("HANSE_STATE_DIR", str(tmp_path / "elsewhere"))
+    assert hanse("job", "last", "-o", "json").json["id"] == newest
+    hanse("cancel", newest)
+
+
+def test_watch_ends_with_its_job(hanse: Hanse) -> None:
+    submitted(hanse, "seen", sleep="0.3")
+    said = hanse("watch", "last", "-o", "json")
+    states = [json.loads(line)["state"] for line in said.out.splitlines()]
+    assert said.code == 0
+    assert states[-1] == "SUCCEEDED"
+
+
+def ids_of(said: SimpleNamespace) -> list[str]:
+    """Ids of the jobs that were listed."""
+    return [str(one["id"]) for one in said.json["jobs"]]
+
+
+def test_lists_are_objects_with_a_list(hanse: Hanse) -> None:
+    job = submitted(hanse, "listed", "--label", "team=vision")
+    assert ids_of(hanse("jobs", "-l", "team=vision", "-o", "json")) == [job]
+    hanse("cancel", job)
+    hanse("wait", job)
+    assert hanse("jobs", "-l", "team=vision", "-o", "json").json == {"jobs": []}
+    assert ids_of(hanse("jobs", "--all", "-l", "team=vision", "-o", "json")) == [job]
+    assert ids_of(hanse("jobs", "-s", "cancelled", "-l", "team=vision", "-o", "json")) == [job]
+    assert [one["name"] for one in hanse("pools", "-o", "json").json["pools"]] == ["iowa", "oslo"]
+    assert {one["name"] for one in hanse("queues", "-o", "json").json["queues"]} >= {"default", "research"}
+
+
+def test_capacity_is_drawn_and_taken_out_of_service(hanse: Hanse) -> None:
+    assert "in a block" in hanse("pools").out
+    drawn = hanse("pool", "iowa", "--shape").out
+    assert "one cell = one rack" in drawn
+    assert "largest gang, h100" in drawn
+    assert hanse("cordon", "iowa", "--reason", "network", "-o", "json").json["cordoned"] is True
+    assert "cordoned: network" in hanse("pools").out
+    assert hanse("uncordon", "iowa", "-o", "json").json["cordoned"] is False
+
+
+def test_queues_are_applied_held_and_released(hanse: Hanse, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUE)
+    assert hanse("apply", str(file), "--check", "-o", "json").json["objects"][0]["outcome"] == "CREATED"
+    assert hanse("queue", "vision").code == 1
+    assert hanse("apply", str(file)).code == 0
+    assert hanse("apply", str(file), "-o", "json").json["objects"][0]["outcome"] == "UNCHANGED"
+    assert hanse("queue", "vision", "--hold", "-o", "json").json["held"] is True
+    assert hanse("queue", "vision", "--release", "-o", "json").json["held"] is False
+    file.write_text(QUEUE.replace("h100", "h1000"))
+    refused = hanse("apply", str(file))
+    assert refused.code == 1
+    assert refused.err.startswith(f"{file}: objects[0].queue.quotas[0].flavor: queue ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ["--gpus", "8", "--queue", "reserach"],
+            '--queue: queue "reserach" does not exist; did you mean "research"?',
+        ),
+        (["--gpus", "8", "--flavor", "h10"], '--flavor: flavor "h10" does not exist; did you mean "h100"?'),
+        (["--gpus", "8", "--required", "rakc"], '--required: no pool has a topology level "rakc"'),
+        (["--gpus", "8", "--priority", "urgent"], '--priority: priority class "urgent" does not exist'),
+    ],
+)
+def test_a_refusal_names_the_flag(hanse: Hanse, arguments: list[str], told: str) -> None:
+    said = hanse("submit", *arguments, "--", "x")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith(told)
+
+
+def test_a_refusal_of_the_server_names_the_line_of_the_file(hanse: Hanse, tmp_path: Path) -> None:
+    file = tmp_path / "llama.yaml"
+    file.write_text((ROOT / "docs/examples/llama3-70b.yaml").read_text())
+    said = hanse("submit", str(file))
+    assert said.code == 1
+    assert said.err.startswith(f'{file}:9: spec.queue: queue "high-priority-training" does not exist')
+
+
+def test_machines_fail_and_come_back(hanse: Hanse) -> None:
+    job = submitted(hanse, "hit")
+    hanse("wait", job, "--for", "running")
+    node = hanse("job", job, "--nodes", "-o", "json").json["nodes"][0]
+    failed = hanse("sim", "fail", f"{node['pool']}/{node['name']}", "-o", "json").json
+    assert failed["nodes"] == [node["name"]]
+    assert [gang["job"] for gang in failed["gangs"]] == [job]
+    assert hanse("sim", "restore", f"{node['pool']}/{node['name']}").code == 0
+    unknown = hanse("sim", "fail", "nowhere/h1")
+    assert (unknown.code, unknown.err.count("\n")) == (1, 1)
+    hanse("cancel", job)
+
+
+def test_version_knows_the_server(hanse: Hanse) -> None:
+    told = hanse("version", "-o", "json").json
+    assert told["server"]["version"] == told["client"]
+
+
+def test_completion_asks_the_server(address: str) -> None:
+    environment = {**os.environ, "_HANSE_COMPLETE": "complete_bash", "COMP_WORDS": "hanse pool o", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-m", "hanse.cli"],
+        env={**environment, "HANSE_SERVER": address},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.stdout.split() == ["oslo"]
