@@ -24,11 +24,25 @@ class Cap:
         hist: of a lowest domain, hosts that hold a pod: most pods first, then fewest free GPUs.
         step: pods come to its parts in multiples of this: the coarsest slice that may not cross a part.
         peak: the largest fit among the domains 0, 1, … levels below; the last entry is of a single host.
+        free: free GPUs on the hosts that the set may use, whether or not a pod fits there.
         whole: every GPU of the domain is free.
         whole_hosts: hosts of the domain with GPUs, all of them free.
     """
 
-    __slots__ = ("_census", "_full", "fit", "hist", "kids", "node", "peak", "single", "step", "whole", "whole_hosts")
+    __slots__ = (
+        "_census",
+        "_full",
+        "fit",
+        "free",
+        "hist",
+        "kids",
+        "node",
+        "peak",
+        "single",
+        "step",
+        "whole",
+        "whole_hosts",
+    )
 
     def __init__(
         self,
@@ -39,6 +53,7 @@ class Cap:
         *,
         step: int,
         peak: tuple[int, ...],
+        free: int,
         whole: bool,
         whole_hosts: int,
     ) -> None:
@@ -48,6 +63,7 @@ class Cap:
         self.hist = hist
         self.step = step
         self.peak = peak
+        self.free = free
         self.whole = whole
         self.whole_hosts = whole_hosts
         self.single: dict[int, tuple[int, ...] | None] = {}
@@ -118,7 +134,7 @@ def _rounded(fit: int, lens: Lens, depth: int, *, whole: bool) -> int:
 def _leaf(node: Leaf, lens: Lens, depth: int) -> Cap:
     rows, full = lens.rows, lens.full
     hist: list[tuple[int, int, int, int, int]] = []
-    whole_hosts = 0
+    whole_hosts = total = 0
     whole = True
     for i, (c, free, hosts) in enumerate(node.bins):
         if free < full[c]:
@@ -126,9 +142,11 @@ def _leaf(node: Leaf, lens: Lens, depth: int) -> Cap:
         elif free:
             whole_hosts += hosts
         row = rows[c]
-        if row and row[free]:
-            hist.append((row[free], hosts, i, free, full[c]))
-    return lowest(node, hist, lens, depth, whole=whole, whole_hosts=whole_hosts)
+        if row:
+            total += free * hosts
+            if row[free]:
+                hist.append((row[free], hosts, i, free, full[c]))
+    return lowest(node, hist, lens, depth, free=total, whole=whole, whole_hosts=whole_hosts)
 
 
 def lowest(
@@ -137,6 +155,7 @@ def lowest(
     lens: Lens,
     depth: int,
     *,
+    free: int,
     whole: bool,
     whole_hosts: int,
 ) -> Cap:
@@ -151,6 +170,7 @@ def lowest(
         tuple(hist),
         step=lens.steps[depth + 1],
         peak=(fit, peak),
+        free=free,
         whole=whole,
         whole_hosts=whole_hosts,
     )
@@ -179,6 +199,7 @@ def joined(node: Node | None, kids: tuple[tuple[Cap, int], ...], lens: Lens, dep
         (),
         step=lens.steps[depth + 1],
         peak=(fit, *(below if fit else (0,) * len(below))),
+        free=sum([kid.free * copies for kid, copies in kids]),
         whole=whole,
         whole_hosts=sum([kid.whole_hosts * copies for kid, copies in kids]),
     )

@@ -70,7 +70,7 @@ class Joint:
         if len(self._order) == 1:
             found = self._seat(board, self._order[0], None)
             s = self._sets[self._order[0]]
-            return refuse_among(board.views(s), s, alone=True) if found is None else [(self._order[0], found)]
+            return refuse_among(board.views, s, alone=True) if found is None else [(self._order[0], found)]
         together = self._together(board) or self._apart(board) or self._branching(board, self._order)
         assert together is not None or self._refusal is not None
         return together or self._refusal or []
@@ -112,7 +112,7 @@ class Joint:
         if found is None:
             if spot is None and self._refusal is None:
                 s = self._sets[order[0]]
-                self._refusal = refuse_among(board.views(s), s, alone=len(order) == len(self._order))
+                self._refusal = refuse_among(board.views, s, alone=len(order) == len(self._order))
             return None
         left, moved = board.taken(order[0], self._sets[order[0]], found, spot)
         rest = self._sequence(left, order[1:], moved)

@@ -5,7 +5,7 @@ decision: a lens is interned, and every tree node remembers its capacity under t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final
 
@@ -158,6 +158,12 @@ def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
         s.count, whole_pod(s.resources), s.resources.gpus, any(x.exclusive for x in t.slices), flavor,
         s.selector, s.tolerations, t.required, t.preferred, t.slices, kind, _kind((kind, t.slices)),
     )  # fmt: skip
+
+
+def with_slices(s: SetAsk, slices: tuple[Slice, ...]) -> SetAsk:
+    """The set with other slice layers."""
+    exclusive = any(x.exclusive for x in slices)
+    return replace(s, slices=slices, exclusive=exclusive, lens_kind=_kind((s.kind, slices)))
 
 
 @lru_cache(maxsize=16_384)

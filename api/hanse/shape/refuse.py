@@ -1,9 +1,11 @@
 """Why a gang does not fit, and how near it came."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from hanse.model.job import Slice
 from hanse.model.reasons import Reason
-from hanse.shape.lens import Refused, SetAsk
+from hanse.shape.lens import Refused, SetAsk, with_slices
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.seat import View, views
 from hanse.shape.shape import Shape
@@ -18,7 +20,6 @@ class NoFit:
         wanted, found: in the unit that `constraint` names.
         detail: one line for people.
         nearness: 0..1, for sorting pools by how near they are.
-        final: no other order of pod sets would change it.
     """
 
     reason: Reason
@@ -27,7 +28,6 @@ class NoFit:
     found: int
     detail: str
     nearness: float
-    final: bool = True
 
 
 def unnamed(shape: Shape, s: SetAsk) -> bool:
@@ -38,10 +38,11 @@ def unnamed(shape: Shape, s: SetAsk) -> bool:
     return sum([v.cap.fit for v in seen]) < s.count
 
 
-def refuse_among(seen: list[View], s: SetAsk, *, alone: bool) -> NoFit:
-    """What a set lacks in these views, if free capacity is to blame (else see `never`).
+def refuse_among(look: Callable[[SetAsk], list[View]], s: SetAsk, *, alone: bool) -> NoFit:
+    """What a set lacks, if free capacity is to blame (else see `never`).
 
     Args:
+        look: what any set sees now.
         alone: nothing of the same gang was placed before it.
     """
     for layer in s.slices:
@@ -51,7 +52,49 @@ def refuse_among(seen: list[View], s: SetAsk, *, alone: bool) -> NoFit:
                 Reason.SHAPE, f"{text} divide the set", s.count, s.count // layer.size * layer.size,
                 f"{s.count} pods do not divide into {text}", 0.2,
             )  # fmt: skip
-    return _shape(s, seen, alone=alone)
+    seen = look(s)
+    found = _most(s, seen)
+    unit = _unit(s, seen)
+    where = f" in one {s.required}" if s.required else ""
+    beside = "" if alone else " beside the rest of the gang"
+    if s.slices:
+        layers = [(layer, _most(s, look(with_slices(s, s.slices[i:])))) for i, layer in enumerate(s.slices)]
+        told = ", ".join(f"{n // x.size:,} of {s.count // x.size:,} {_slice(x, unit)}" for x, n in layers)
+        size = s.slices[0].size
+        constraint = f"{_slice(s.slices[0], unit)}{where}"
+        return _no(constraint, s.count // size, found // size, f"found {told}{where}{beside}", alone=alone)
+    free = max([v.cap.free for v in seen], default=0)
+    sum_free = f"{free:,} GPUs are free, but " if s.gpus and free >= s.count * s.gpus else ""
+    told = f"{sum_free}found {found:,} {unit}{where}{beside}; wanted {s.count:,}"
+    return _no(f"{unit}{where}", s.count, found, told, alone=alone)
+
+
+def _no(constraint: str, wanted: int, found: int, detail: str, *, alone: bool) -> NoFit:
+    near = 0.3 + 0.7 * min(1.0, found / wanted)
+    return NoFit(Reason.SHAPE, constraint, wanted, found, detail, near if alone else near * 0.9)
+
+
+def _most(s: SetAsk, seen: list[View]) -> int:
+    """The most pods that one required domain, or everything, could hold."""
+    if s.required:
+        return max([v.cap.peak[v.depth + 1] for v in seen], default=0)
+    return sum([v.cap.fit for v in seen])
+
+
+def _slice(layer: Slice, unit: str) -> str:
+    return f"slices of {layer.size} {unit} in one {layer.level}"
+
+
+def _unit(s: SetAsk, seen: list[View]) -> str:
+    """What is counted: whole hosts if no host can hold two pods."""
+    if not s.gpus:
+        return "pods"
+    most = max(
+        [max(row, default=0) for v in seen for row in v.lens.rows] or [v.cap.peak[-1] for v in seen], default=0
+    )
+    if most == 1 and s.gpus > 1:
+        return f"hosts with {s.gpus} free GPUs"
+    return f"pods of {s.gpus} GPU{'' if s.gpus == 1 else 's'}"
 
 
 def never(shape: Shape, s: SetAsk) -> NoFit | None:
@@ -68,25 +111,3 @@ def never(shape: Shape, s: SetAsk) -> NoFit | None:
         near = {Reason.FLAVOR: 0.0, Reason.SELECTOR: 0.1, Reason.TAINT: 0.12, Reason.RESOURCES: 0.15}
         return NoFit(rows.reason, f"hosts of flavor {s.flavor}", 1, 0, rows.detail, near[rows.reason])
     return None
-
-
-def _shape(s: SetAsk, seen: list[View], *, alone: bool) -> NoFit:
-    wanted, unit = s.count, _unit(s)
-    best = max([v.cap.peak[v.depth + 1] for v in seen], default=0)
-    found = best if s.required else sum([v.cap.fit for v in seen])
-    size = s.slices[0].size if s.slices else 1
-    where = f" in one {s.required}" if s.required else ""
-    constraint = f"{unit}{where}"
-    if s.slices:
-        constraint = f"slices of {size} {unit} in one {s.slices[0].level} each{where}"
-        wanted, found = wanted // size, found // size
-    left = "" if alone else " beside the rest of the gang"
-    return NoFit(
-        Reason.SHAPE, constraint, wanted, found, f"{constraint}{left}: wanted {wanted}, found {found}",
-        0.3 + 0.7 * min(1.0, found / wanted), final=alone,
-    )  # fmt: skip
-
-
-def _unit(s: SetAsk) -> str:
-    gpus = s.gpus
-    return f"pods of {gpus} GPUs" if gpus else "pods"

@@ -156,13 +156,16 @@ def _deepened(cap: Cap, height: int) -> Cap:
     if not cap.kids:
         while cap.height < height:
             cap = Cap(
-                None, cap.fit, ((cap, 1),), (), step=cap.step, peak=(cap.fit, *cap.peak),
+                None, cap.fit, ((cap, 1),), (), step=cap.step, peak=(cap.fit, *cap.peak), free=cap.free,
                 whole=cap.whole, whole_hosts=cap.whole_hosts,
             )  # fmt: skip
         return cap
     kids = tuple([(_deepened(kid, height - 1), copies) for kid, copies in cap.kids])
     peak = (*cap.peak[:-1], *(cap.peak[-2:-1] * (height - cap.height)), cap.peak[-1])
-    return Cap(cap.node, cap.fit, kids, (), step=cap.step, peak=peak, whole=cap.whole, whole_hosts=cap.whole_hosts)
+    return Cap(
+        cap.node, cap.fit, kids, (), step=cap.step, peak=peak, free=cap.free,
+        whole=cap.whole, whole_hosts=cap.whole_hosts,
+    )  # fmt: skip
 
 
 def _stripped(cap: Cap, take: Take) -> Take:

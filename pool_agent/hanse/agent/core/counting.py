@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from hanse.agent.core.hosts import is_state
 from hanse.agent.core.inventory import Inventory, Node
 from hanse.agent.core.topology import Domain
+from hanse.model.ids import FlavorName
 from hanse.model.selectors import untolerated
 from hanse.shape.capacity import Cap, joined, lowest
 from hanse.shape.classes import Answer, HostClass
@@ -43,7 +44,7 @@ def count(inventory: Inventory, s: SetAsk) -> Counted:
             continue
         exclusive = layers.exclusive if layers.exclusive < rungs.depth else -1
         lens = Lens((), (), layers.floors, layers.steps, exclusive, certain=True)
-        counter = _Counter(inventory, most, layers, lens, groups)
+        counter = _Counter(inventory, s.flavor, most, layers, lens, groups)
         views.append(View(g, rungs, lens, counter.cap(root, -1), depth))
     return Counted(views if known_preferred else [], groups)
 
@@ -51,6 +52,7 @@ def count(inventory: Inventory, s: SetAsk) -> Counted:
 @dataclass(frozen=True, slots=True)
 class _Counter:
     inventory: Inventory
+    flavor: FlavorName
     most: list[int]
     layers: Layers
     lens: Lens
@@ -65,13 +67,14 @@ class _Counter:
     def _leaf(self, domain: Domain, depth: int) -> Cap:
         nodes = sorted([self.inventory.at(slot) for slot in domain.slots], key=lambda node: node.name)
         alike: dict[tuple[int, int, int], list[int]] = {}
-        whole, whole_hosts = True, 0
+        whole, whole_hosts, free_gpus = True, 0, 0
         for node in nodes:
             if node.at is None or node.kind is None:
                 continue
             is_whole = node.free_gpus == node.kind.cls.gpus
             whole = whole and is_whole
             whole_hosts += is_whole and node.kind.cls.gpus > 0
+            free_gpus += node.free_gpus if node.flavor == self.flavor else 0
             most = self.layers.on_host(self.most[node.slot], whole=is_whole)
             if most:
                 alike.setdefault((most, node.free_gpus, node.kind.cls.gpus), []).append(node.slot)
@@ -79,7 +82,7 @@ class _Counter:
         for (most, free, full), slots in sorted(alike.items()):
             hist.append((most, len(slots), len(self.groups), free, full))
             self.groups.append(slots)
-        return lowest(None, hist, self.lens, depth, whole=whole, whole_hosts=whole_hosts)
+        return lowest(None, hist, self.lens, depth, free=free_gpus, whole=whole, whole_hosts=whole_hosts)
 
 
 def pods_per_node(inventory: Inventory, s: SetAsk) -> list[int]:
