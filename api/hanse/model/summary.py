@@ -36,3 +36,16 @@ class PoolSummary:
     levels: tuple[Level, ...] = ()
     gpus: int = 0
     free_gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSummary:
+    """The newest summary of a pool that somebody has, told to somebody who may have a newer one; epoch zero: none."""
+
+    pool: PoolName
+    epoch: Epoch = Epoch()
+    sequence: int = 0
+
+    def older_than(self, summary: PoolSummary) -> bool:
+        """Whether the summary says something new."""
+        return (self.epoch, self.sequence) < (summary.epoch, summary.sequence)

@@ -35,6 +35,11 @@ def presence_topic(federation: str, pool: str) -> str:
     return f"hanse/v1/{federation}/pools/{pool}/presence"
 
 
+def pool_topics(federation: str) -> str:
+    """Filter over everything that pools say on the bus."""
+    return f"hanse/v1/{federation}/pools/+/+"
+
+
 def pool_of_topic(topic: str) -> tuple[PoolName, str] | None:
     """The pool and the kind (`summary`, `capacity`, `presence`) of such a topic; None for another one."""
     parts = topic.split("/")

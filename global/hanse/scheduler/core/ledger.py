@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from hanse.scheduler.core.facts import BindingFacts, SummaryFacts
+from hanse.scheduler.core.facts import BindingFacts, SummaryFacts, SummaryOrder
 from hanse.shape import Fit, Shape, apply, fit
 from hanse.shape.lens import Table
 
@@ -48,6 +48,7 @@ class PoolLedger:
         self._growth = growth
         self._bindings: dict[str, BindingFacts] = {}
         self._order: list[_Place] = []
+        self._empty: tuple[SummaryOrder, Shape] | None = None
         self._shape: Shape | None = None
         self._applied = 0  # of the bindings that are newer than the summary, how many are in _shape
 
@@ -55,8 +56,10 @@ class PoolLedger:
         """Take a summary if it is newer than the present one; whether it was."""
         if self.summary is not None and summary.order <= self.summary.order:
             return False
-        if summary.empty_shape is None and self.summary is not None:
-            summary = replace(summary, empty_shape=self.summary.empty_shape)
+        if summary.empty_shape is not None:
+            self._empty = (summary.order, summary.empty_shape)
+        elif self._empty is not None:
+            summary = replace(summary, empty_shape=self._empty[1])
         expected = self.shape()
         if expected is not None and _same_table(expected.table, summary.shape.table):
             # Equal tables become one: what the table has learned about requests stays learned.
@@ -74,9 +77,19 @@ class PoolLedger:
         """Something else than a summary made the pool usable."""
         self._grow()
 
+    def accept_empty(self, order: SummaryOrder, shape: Shape) -> bool:
+        """Take the shape of the empty pool, which came without the free one, if it is newer; whether it was."""
+        if self._empty is not None and order <= self._empty[0]:
+            return False
+        self._empty = (order, shape)
+        if self.summary is not None:
+            self.summary = replace(self.summary, empty_shape=shape)
+        return True
+
     def forget_summary(self) -> None:
         """The pool is unknown again: it was removed, or its summary is of another life of the store."""
         self.summary = None
+        self._empty = None
         self._shape = None
 
     def put(self, key: str, binding: BindingFacts) -> None:

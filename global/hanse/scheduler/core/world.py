@@ -14,10 +14,11 @@ from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
 from hanse.model.queue import Cohort, Flavor, PriorityClass, Queue
-from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts, QueueFacts, SummaryFacts
+from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts, QueueFacts, SummaryFacts, SummaryOrder
 from hanse.scheduler.core.ledger import PoolLedger
 from hanse.scheduler.core.quota import Usage
 from hanse.scheduler.core.snapshot import PoolView, Snapshot
+from hanse.shape import Shape
 
 ASSUMED: Final = 2**62
 """Create revision of a binding whose transaction has no known outcome: newer than every summary."""
@@ -33,11 +34,12 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaFacts:
-    """A replica that is alive."""
+    """A replica that is alive; `address`: where it listens, "" if nowhere."""
 
     replica: ReplicaId
     nonce: str
     schedules: bool
+    address: str = ""
 
 
 class World:
@@ -156,6 +158,12 @@ class World:
         if summary.order.incarnation != self.incarnation:
             return False
         return self._pool(name).ledger.accept(summary)
+
+    def accept_empty(self, name: PoolName, order: SummaryOrder, shape: Shape) -> bool:
+        """Take the shape of the empty pool if it is newer and of this life of the store; whether it was taken."""
+        if order.incarnation != self.incarnation:
+            return False
+        return self._pool(name).ledger.accept_empty(order, shape)
 
     def ledger(self, name: PoolName) -> PoolLedger:
         """The capacity ledger of a pool."""

@@ -1,4 +1,4 @@
-"""Asks agents for what only they know, through the streams of this replica or, for other pools, of its peers."""
+"""Asks agents for what only they know, through the streams of this replica or, for other pools, of the others."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -8,7 +8,6 @@ from hanse.apiserver.ports import LogEntry, NodesAnswer, PartAt, PodRef
 from hanse.kit.stream import StreamClosed
 from hanse.model.detail import (
     DetailReply,
-    DetailRequest,
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
@@ -22,25 +21,25 @@ from hanse.model.placement import NodePlace
 from hanse.model.request import gang_request
 from hanse.scheduler.core.plan import flavor_choices
 from hanse.scheduler.core.world import World
-from hanse.scheduler.shell.session import Session
+from hanse.scheduler.shell.peers import Asked
 from hanse.wire.job import spec_to_wire
 
 FIRST_LINE_DEADLINE_S = 5.0
 
 
-class Sessions(Protocol):
-    """Where the stream of a pool is, if anywhere."""
+class Agents(Protocol):
+    """Where the agents are."""
 
-    def session(self, pool: PoolName) -> Session | None:
-        """The live session, here or at a peer in this process."""
+    def agent(self, pool: PoolName) -> Asked | None:
+        """Who hands questions to the pool's agent: its stream here, or the replica that has it; None if nobody."""
         ...
 
 
 class Details:
     """The `AgentDetails` of one replica."""
 
-    def __init__(self, sessions: Sessions, world: World) -> None:
-        self._sessions = sessions
+    def __init__(self, agents: Agents, world: World) -> None:
+        self._agents = agents
         self._world = world
 
     async def nodes(self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float) -> NodesAnswer:
@@ -88,12 +87,12 @@ class Details:
         return {pool: r for pool, r in zip(questions, results, strict=True) if r is not None}
 
     async def _ask(self, pool: PoolName, question: Question, deadline_s: float) -> list[DetailReply] | None:
-        session = self._sessions.session(pool)
-        if session is None:
+        agent = self._agents.agent(pool)
+        if agent is None:
             return None
         answers = None
         try:
-            answers = session.ask(DetailRequest(0, question))
+            answers = agent.ask(question)
             async with asyncio.timeout(deadline_s):
                 replies: list[DetailReply] = []
                 while (reply := await answers.next()) is not None:
@@ -107,14 +106,14 @@ class Details:
 
     async def logs(self, pod: PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[LogEntry, ...]]:
         """See ports.AgentDetails."""
-        session = self._sessions.session(pod.pool)
-        if session is None:
+        agent = self._agents.agent(pod.pool)
+        if agent is None:
             raise Unavailable(f"the agent of pool {pod.pool} is not attached; try again", reason="POOL_DETACHED")
-        gang = GangKey(pod.job, pod.attempt, pod.part)
-        question = LogQuestion(gang, pod.pod_set, pod.rank, follow, tail_lines)
-        answers = session.ask(DetailRequest(0, question))
+        question = LogQuestion(GangKey(pod.job, pod.attempt, pod.part), pod.pod_set, pod.rank, follow, tail_lines)
+        answers = None
         first = True
         try:
+            answers = agent.ask(question)
             while True:
                 async with asyncio.timeout(FIRST_LINE_DEADLINE_S if first or not follow else None):
                     reply = await answers.next()
@@ -126,5 +125,9 @@ class Details:
                 yield tuple(LogEntry(line) for line in reply.lines)
         except TimeoutError:
             raise Unavailable(f"the agent of pool {pod.pool} did not answer in time; try again") from None
+        except StreamClosed as error:
+            what = f"the agent of pool {pod.pool} is moving to another replica ({error}); try again"
+            raise Unavailable(what, reason="POOL_DETACHED") from None
         finally:
-            answers.close()
+            if answers is not None:
+                answers.close()

@@ -240,7 +240,7 @@ def _on_replica(world: World, event: Event) -> None:
         world.replicas.pop(replica, None)
     else:
         value = decode(event.kv.value, ReplicaValue)
-        world.replicas[replica] = ReplicaFacts(replica, value.nonce, value.schedules)
+        world.replicas[replica] = ReplicaFacts(replica, value.nonce, value.schedules, value.address)
 
 
 def _on_meta(world: World, event: Event) -> None:

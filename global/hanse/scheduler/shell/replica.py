@@ -11,14 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hanse.bus.contract import Bus, BusError
+from hanse.bus.contract import Bus
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
 from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
-from hanse.model.summary import PoolSummary
-from hanse.scheduler.core.facts import SummaryFacts, SummaryOrder
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
@@ -28,18 +26,18 @@ from hanse.scheduler.shell.details import Details
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.fleet import Fleet
 from hanse.scheduler.shell.janitor import keep_history
+from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
 from hanse.scheduler.shell.roots import Roots
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
 from hanse.scheduler.shell.states import States
-from hanse.shape import ShapeError, decode
+from hanse.scheduler.shell.summaries import Summaries
 from hanse.store import keys
 from hanse.store.contract import ModRevisionIs, Put, Store, StoreError, StoreUnavailable, Txn
-from hanse.wire.summary import capacity_topic, summary_from_bytes, summary_topic
 
 log = logging.getLogger(__name__)
 
 FIRST_INCARNATION: Final = 1
-BUS_RETRY_S: Final = 2.0
+DRAIN_DEADLINE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +70,21 @@ class Replica:
     Attributes:
         fleet: answers about pools and explanations, for the API server.
         details: answers that need an agent, for the API server.
+        summaries: what the pools say of their capacity.
         peers: other replicas of this process, by name, so that a question finds the stream of any pool.
+
+    Args:
+        elsewhere: how to reach replicas of other processes; None if there are none.
     """
 
     def __init__(
-        self, config: ReplicaConfig, store: Store, bus: Bus | None, clock: Clock, rng: random.Random
+        self,
+        config: ReplicaConfig,
+        store: Store,
+        bus: Bus | None,
+        clock: Clock,
+        rng: random.Random,
+        elsewhere: Peers | None = None,
     ) -> None:
         self.config = config
         self._store = store
@@ -87,8 +95,11 @@ class Replica:
         self.world = World(config.replica)
         self.peers: Mapping[ReplicaId, Replica] = {}
         self._sessions: dict[PoolName, Session] = {}
+        self._leaving = False
+        self._session_left = asyncio.Event()
         self._attaching: dict[PoolName, list[str]] = {}
         self._one_attach = asyncio.Lock()
+        self.summaries = Summaries(self.world, clock, config.federation, self._heard)
         self.states = States(store, self._changed)
         self.feed = Feed(store, self.world, clock, self._feed_changed)
         self.roots = Roots(
@@ -126,6 +137,26 @@ class Replica:
         )
         self.fleet = Fleet(self.world, self.states, clock, nonce=self.nonce, limits=config.limits)
         self.details = Details(self, self.world)
+        self._elsewhere: Elsewhere | None = None
+        if elsewhere is not None:
+            self._elsewhere = Elsewhere(
+                elsewhere,
+                self.world,
+                clock,
+                replica=config.replica,
+                beside=lambda name: name in self.peers,
+                take=self.summaries.take,
+            )
+
+    @property
+    def federation(self) -> str:
+        """Name of its federation."""
+        return self.config.federation
+
+    @property
+    def ready(self) -> bool:
+        """Whether it knows the store's contents and is a member: what it is asked and told counts."""
+        return self.feed.loaded.is_set() and self.roots.alive.is_set() and not self._leaving
 
     def write_id(self) -> int:
         """Identity of one write: a random positive 63-bit number."""
@@ -146,10 +177,26 @@ class Replica:
                 if self.config.schedules:
                     group.create_task(self.cycle.run(), name="cycle")
                 if self._bus is not None:
-                    group.create_task(self._follow_bus(self._bus), name="bus")
+                    client = f"hanse-replica-{self.config.replica}-{self.nonce}"
+                    group.create_task(self.summaries.follow(self._bus, client), name="bus")
+                if self._elsewhere is not None:
+                    group.create_task(self._elsewhere.run(), name="peers")
         finally:
             await self.states.close()
             await self.committer.close()
+
+    async def drain(self) -> None:
+        """End the agents' streams and take no new ones: they attach to another replica at once."""
+        self._leaving = True
+        for pool in sorted(self._sessions):
+            self._sessions[pool].end()
+        try:
+            async with asyncio.timeout(DRAIN_DEADLINE_S):
+                while self._sessions:
+                    self._session_left.clear()
+                    await self._session_left.wait()
+        except TimeoutError:
+            log.warning("drain_late", extra={"pools": len(self._sessions)})
 
     async def leave(self) -> None:
         """Give the lease back: other replicas take the roots now. For a graceful stop."""
@@ -186,6 +233,10 @@ class Replica:
     def _changed(self) -> None:
         self.cycle.wake()
 
+    def _heard(self) -> None:
+        self.cycle.wake()
+        self.fleet.touch()
+
     def _feed_changed(self) -> None:
         self.roots.look()
         self.cycle.wake()
@@ -201,6 +252,13 @@ class Replica:
         peer = self.peers.get(ReplicaId(self.world.attached_to(pool)))
         return peer._sessions.get(pool) if peer is not None and peer is not self else None
 
+    def agent(self, pool: PoolName) -> Asked | None:
+        """Who hands questions to the pool's agent: its stream here, or the replica that has it; None if nobody."""
+        found = self.session(pool)
+        if found is None and self._elsewhere is not None:
+            return self._elsewhere.pool(pool)
+        return found
+
     async def serve_link(self, stream: AgentStream) -> None:
         """Serve one agent's stream until it ends; never raises for what an agent does."""
         try:
@@ -214,6 +272,8 @@ class Replica:
         await self.feed.loaded.wait()
         await self.roots.alive.wait()
         hello = await read_hello(stream)
+        if self._leaving:
+            raise StreamClosed(f"replica {self.config.replica} is leaving")
         if isinstance(hello, Refusal):
             return await refuse(stream, hello)
         federation = Federation(self.config.federation, self.world.incarnation)
@@ -231,7 +291,7 @@ class Replica:
             federation=federation,
             write_id=self.write_id,
             refused=self.cycle.refused,
-            on_summary=self.take_summary,
+            on_summary=self.summaries.take_from_agent,
         )
         self._sessions[hello.pool] = session
         try:
@@ -241,6 +301,8 @@ class Replica:
         finally:
             if self._sessions.get(hello.pool) is session:
                 del self._sessions[hello.pool]
+                self.summaries.forget(hello.pool)
+            self._session_left.set()
             await detach(self._store, hello.pool, session.granted)
 
     async def _attach(self, hello: Hello, federation: Federation) -> Granted | Refusal:
@@ -281,64 +343,6 @@ class Replica:
             log.warning("mark_failed", extra={"pool": session.pool, "cause": str(error)})
             session.end()  # the agent attaches anew, which marks it too
 
-    # ---- summaries -------------------------------------------------------------------------------------------
-
-    def take_summary(self, summary: PoolSummary) -> None:
-        """A summary came, by link or by bus; the newest one wins, whatever way it took."""
-        order = SummaryOrder(summary.epoch.incarnation, summary.epoch.revision, summary.sequence)
-        known = self.world.ledger(summary.pool).summary
-        if known is not None and order <= known.order:
-            return  # it came the other way already
-        try:
-            facts = self._facts(summary, order)
-        except ShapeError as error:
-            log.warning("summary_unreadable", extra={"pool": summary.pool, "cause": str(error)})
-            return
-        if self.world.accept_summary(summary.pool, facts):
-            self.cycle.wake()
-            self.fleet.touch()
-
-    def _facts(self, summary: PoolSummary, order: SummaryOrder) -> SummaryFacts:
-        return SummaryFacts(
-            order=order,
-            observed_revision=summary.observed_revision,
-            received_s=self._clock.monotonic(),
-            published_ms=summary.published_ms,
-            shape=decode(summary.shape),
-            empty_shape=decode(summary.empty_shape) if summary.empty_shape else None,
-            nodes=summary.nodes,
-            usable_nodes=summary.usable_nodes,
-            gpus=summary.gpus,
-            free_gpus=summary.free_gpus,
-            held_gangs=summary.held_gangs,
-            started_gangs=summary.started_gangs,
-            stopping_gangs=summary.stopping_gangs,
-        )
-
-    async def _follow_bus(self, bus: Bus) -> None:
-        """Take summaries from the bus while there is one; the links carry them too."""
-        while True:
-            try:
-                await self._read_bus(bus)
-            except BusError as error:
-                log.warning("bus_unavailable", extra={"cause": str(error)})
-            await asyncio.sleep(BUS_RETRY_S)
-
-    async def _read_bus(self, bus: Bus) -> None:
-        connection = await bus.connect(f"hanse-replica-{self.config.replica}-{self.nonce}")
-        try:
-            subscription = await connection.subscribe(summary_topic(self.config.federation, "+"))
-            async for message in subscription:
-                try:
-                    self.take_summary(summary_from_bytes(message.payload))
-                except HanseError as error:
-                    log.warning("summary_refused", extra={"topic": message.topic, "cause": str(error)})
-        finally:
-            await connection.close()
-
 
 class FederationMismatch(Exception):
     """The store belongs to another federation."""
-
-
-__all__ = ["FederationMismatch", "Replica", "ReplicaConfig", "capacity_topic"]

@@ -14,7 +14,7 @@ from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
-from hanse.model.detail import DetailReply, DetailRequest
+from hanse.model.detail import Cancel, DetailReply, DetailRequest, Question
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.report import Acknowledged, Reports
@@ -31,7 +31,10 @@ from hanse.wire.link import FromReplica, from_agent, to_agent
 log = logging.getLogger(__name__)
 
 HELLO_DEADLINE_S: Final = 10.0
-HEARTBEAT_S: Final = 5.0
+HEARTBEAT_S: Final = 3.0
+"""An agent leaves a replica that has been silent for three of these."""
+
+SETTINGS_LOOK_S: Final = 1.0
 SILENCE_MAX_S: Final = 20.0
 """A stream on which the agent has said nothing for this long is ended."""
 SEND_DEADLINE_S: Final = 10.0
@@ -69,7 +72,8 @@ class Session:
         self._federation = federation
         self._on_summary = on_summary
         self._outgoing: asyncio.Queue[FromReplica] = asyncio.Queue(OUTGOING_MAX)
-        self._answers: dict[int, asyncio.Queue[DetailReply]] = {}
+        self._answers: dict[int, asyncio.Queue[DetailReply | None]] = {}
+        self._ending = asyncio.Event()
         self._asked = 0
         self._heard_s = clock.monotonic()
         self.book = ReportBook(store, clock, pool=hello.pool, epoch=granted.epoch, write_id=write_id, refused=refused)
@@ -89,7 +93,7 @@ class Session:
 
     def end(self) -> None:
         """End the stream; the agent attaches anew."""
-        self._stream.close()
+        self._ending.set()
 
     @property
     def pool(self) -> PoolName:
@@ -100,8 +104,15 @@ class Session:
         """Serve until the stream ends."""
         self._tell(Welcome(self._granted.epoch, self._federation.name, self._replica))
         self._tell_settings()
+        try:
+            await self._serve()
+        finally:
+            self._leave_askers()
+
+    async def _serve(self) -> None:
         async with asyncio.TaskGroup() as group:
             for name, work in (
+                ("end", self._end()),
                 ("send", self._send()),
                 ("receive", self._receive()),
                 ("desired", self._desire()),
@@ -110,6 +121,10 @@ class Session:
                 ("settings", self._follow_settings()),
             ):
                 group.create_task(work, name=f"link-{self.pool}-{name}")
+
+    async def _end(self) -> None:
+        await self._ending.wait()
+        raise StreamClosed(f"replica {self._replica} has ended the stream")
 
     # ---- down ------------------------------------------------------------------------------------------------
 
@@ -151,7 +166,7 @@ class Session:
     async def _follow_settings(self) -> None:
         told = self._world.flavors_revision
         while True:
-            await asyncio.sleep(HEARTBEAT_S / 5)
+            await asyncio.sleep(SETTINGS_LOOK_S)
             if self._world.flavors_revision != told:
                 told = self._world.flavors_revision
                 self._tell_settings()
@@ -183,13 +198,20 @@ class Session:
             with contextlib.suppress(asyncio.QueueFull):  # a slow asker loses lines, never stops the stream
                 queue.put_nowait(reply)
 
-    def ask(self, question: DetailRequest) -> "Answers":
-        """Ask the agent; the answer comes in pieces. `question.id` is replaced by one of this stream's own."""
+    def ask(self, question: Question) -> "Answers":
+        """Ask the agent; the answer comes in pieces."""
         self._asked += 1
-        queue: asyncio.Queue[DetailReply] = asyncio.Queue(OUTGOING_MAX)
+        queue: asyncio.Queue[DetailReply | None] = asyncio.Queue(OUTGOING_MAX)
         self._answers[self._asked] = queue
-        self._tell(DetailRequest(self._asked, question.question))
+        self._tell(DetailRequest(self._asked, question))
         return Answers(self, self._asked, queue)
+
+    def _leave_askers(self) -> None:
+        """Whoever still waits is told that no more comes."""
+        for queue in self._answers.values():
+            if queue.full():
+                queue.get_nowait()
+            queue.put_nowait(None)
 
     def stop_asking(self, number: int) -> None:
         """The asker has gone."""
@@ -197,8 +219,6 @@ class Session:
 
     def tell_cancel(self, number: int) -> None:
         """Tell the agent that nobody waits for the rest."""
-        from hanse.model.detail import Cancel
-
         with contextlib.suppress(StreamClosed):
             self._tell(DetailRequest(number, Cancel()))
 
@@ -206,17 +226,23 @@ class Session:
 class Answers:
     """The pieces of one answer; leave it with `close`."""
 
-    def __init__(self, session: Session, number: int, queue: "asyncio.Queue[DetailReply]") -> None:
+    def __init__(self, session: Session, number: int, queue: "asyncio.Queue[DetailReply | None]") -> None:
         self._session = session
         self._number = number
         self._queue = queue
         self._ended = False
 
     async def next(self) -> DetailReply | None:
-        """The next piece, None after the last."""
+        """The next piece, None after the last.
+
+        Raises:
+            StreamClosed: the agent left before the last.
+        """
         if self._ended:
             return None
         reply = await self._queue.get()
+        if reply is None:
+            raise StreamClosed(f"the agent of {self._session.pool} has left")
         self._ended = reply.end
         return reply
 

@@ -30,7 +30,7 @@ class AgentConfig:
         reconnect: waits between attachments.
         cluster_retry: waits before a cluster that does not answer is asked again.
         heartbeat_s: how often the agent says that it lives.
-        silence_max_s: a replica that says nothing for so long is left; several times its own heartbeat.
+        silence_max_s: a replica that says nothing for so long is left: three of its heartbeats.
         resync_s: how often the cluster is listed although its watch works, to find what the watch did not tell.
         tend_s: how often what the cluster would not do is tried again, and a newer acceptance written down.
         details_max: questions that are answered at a time.
@@ -49,11 +49,11 @@ class AgentConfig:
     report_resend_s: float = 15.0
     reconnect: BackoffPolicy = BackoffPolicy(first_s=0.1, max_s=5.0)
     cluster_retry: BackoffPolicy = BackoffPolicy(first_s=0.1, max_s=5.0)
-    dial_deadline_s: float = 5.0
+    dial_deadline_s: float = 3.0
     hello_deadline_s: float = 10.0
     send_deadline_s: float = 10.0
-    heartbeat_s: float = 5.0
-    silence_max_s: float = 12.0
+    heartbeat_s: float = 3.0
+    silence_max_s: float = 9.0
     resync_s: float = 90.0
     tend_s: float = 5.0
     details_max: int = 32

@@ -1,4 +1,9 @@
-"""hanse.link.v1 over gRPC, the agent's side: dials the replicas of a federation in turn."""
+"""hanse.link.v1 over gRPC, the agent's side: dials the replicas of a federation in turn.
+
+A port at which nobody listens is left at once; one that takes the connection and says nothing (its process is
+stopped, or its machine has gone) when the deadline is over. So one dead replica costs a try, not the wait of a channel
+that hopes for its return.
+"""
 
 import asyncio
 import itertools
@@ -11,7 +16,7 @@ from hanse.kit.stream import Stream, StreamClosed
 from hanse.link.v1 import link_pb2 as pb
 from hanse.link.v1 import link_pb2_grpc
 
-DIAL_DEADLINE_S: Final = 5.0
+DIAL_DEADLINE_S: Final = 3.0
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 _OPTIONS: Final = (
@@ -20,6 +25,10 @@ _OPTIONS: Final = (
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 0),
+    # Channels to one address share what they know of it: without these a new one waits where an older one failed.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
 )
 
 LinkStream = Stream[pb.AttachRequest, pb.AttachResponse]
@@ -68,12 +77,16 @@ class Dialer:
 
     Args:
         addresses: HOST:PORT of every replica.
+        token: shown to them; "" for none.
     """
 
-    def __init__(self, addresses: Sequence[str], *, first: int = 0, deadline_s: float = DIAL_DEADLINE_S) -> None:
+    def __init__(
+        self, addresses: Sequence[str], *, first: int = 0, deadline_s: float = DIAL_DEADLINE_S, token: str = ""
+    ) -> None:
         if not addresses:
             raise ValueError("an agent needs the address of at least one replica")
         self._deadline_s = deadline_s
+        self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._next = itertools.cycle([*addresses[first % len(addresses) :], *addresses[: first % len(addresses)]])
 
     async def __call__(self) -> LinkStream:
@@ -86,8 +99,21 @@ class Dialer:
         channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
         try:
             async with asyncio.timeout(self._deadline_s):
-                await channel.channel_ready()
-        except TimeoutError:
+                await _connected(channel)
+        except (TimeoutError, StreamClosed):
             await channel.close(None)
             raise StreamClosed(f"no replica answers at {address}") from None
-        return _ClientEnd(channel, link_pb2_grpc.LinkServiceStub(channel).Attach())
+        except BaseException:
+            await channel.close(None)
+            raise
+        return _ClientEnd(channel, link_pb2_grpc.LinkServiceStub(channel).Attach(metadata=self._metadata))
+
+
+async def _connected(channel: grpc.aio.Channel) -> None:
+    """Wait until the channel is connected. Raises StreamClosed when a try to connect has failed."""
+    state = channel.get_state(try_to_connect=True)
+    while state is not grpc.ChannelConnectivity.READY:
+        if state in (grpc.ChannelConnectivity.TRANSIENT_FAILURE, grpc.ChannelConnectivity.SHUTDOWN):
+            raise StreamClosed("nobody listens there")
+        await channel.wait_for_state_change(state)
+        state = channel.get_state(try_to_connect=True)

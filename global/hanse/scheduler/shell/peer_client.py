@@ -1,0 +1,140 @@
+"""hanse.link.v1.PeerService over gRPC, the asker's side: one channel to each replica of another process.
+
+A question has no deadline of its own: whoever asks closes the answer when it has waited long enough.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import grpc
+
+from hanse.kit.stream import StreamClosed
+from hanse.link.v1 import peer_pb2 as pb
+from hanse.link.v1 import peer_pb2_grpc
+from hanse.model.detail import DetailReply, Question
+from hanse.model.errors import InvalidArgument
+from hanse.model.ids import PoolName
+from hanse.model.summary import KnownSummary, PoolSummary
+from hanse.scheduler.shell.peers import FETCH_DEADLINE_S, Asked, Peer, Peers, Pieces
+from hanse.wire.limits import MESSAGE_BYTES_MAX
+from hanse.wire.peer import ask_to_wire, fetch_to_wire, piece_from_wire, summaries_from_wire
+
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+)
+_Metadata = tuple[tuple[str, str], ...]
+
+
+class GrpcPeers:
+    """See `peers.Peers`.
+
+    Args:
+        token: shown to peers; "" for none.
+    """
+
+    def __init__(self, federation: str, *, token: str = "") -> None:
+        self._federation = federation
+        self._metadata: _Metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._peers: dict[str, _GrpcPeer] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def at(self, address: str) -> Peer:
+        """See `peers.Peers`."""
+        found = self._peers.get(address)
+        if found is None:
+            found = self._peers[address] = _GrpcPeer(address, self._federation, self._metadata)
+        return found
+
+    def keep(self, addresses: Sequence[str]) -> None:
+        """See `peers.Peers`."""
+        for address in [known for known in self._peers if known not in addresses]:
+            task = asyncio.create_task(self._peers.pop(address).close(), name="peer-close")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    async def close(self) -> None:
+        """Let all go."""
+        self.keep(())
+        await asyncio.gather(*self._closing, return_exceptions=True)
+
+
+class _GrpcPeer:
+    def __init__(self, address: str, federation: str, metadata: _Metadata) -> None:
+        self._address = address
+        self._federation = federation
+        self._metadata = metadata
+        self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        self._stub: peer_pb2_grpc.PeerServiceAsyncStub = peer_pb2_grpc.PeerServiceStub(self._channel)
+
+    def pool(self, name: PoolName) -> Asked:
+        return _Pool(self, name)
+
+    async def fetch(self, known: Sequence[KnownSummary]) -> tuple[PoolSummary, ...]:
+        request = fetch_to_wire(self._federation, known)
+        with self._errors():
+            answer = await self._stub.FetchSummaries(request, timeout=FETCH_DEADLINE_S, metadata=self._metadata)
+            return summaries_from_wire(answer)
+
+    def ask(self, pool: PoolName, question: Question) -> "_Answers":
+        call = self._stub.AskPool(ask_to_wire(self._federation, pool, question), metadata=self._metadata)
+        return _Answers(self, call)
+
+    async def close(self) -> None:
+        await self._channel.close(None)
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        """What the transport says, in our words."""
+        try:
+            yield
+        except grpc.aio.AioRpcError as error:
+            raise StreamClosed(f"replica at {self._address}: {error.details() or error.code().name}") from None
+        except (grpc.aio.UsageError, InvalidArgument) as error:
+            raise StreamClosed(f"replica at {self._address}: {error}") from None
+
+    async def read(self, call: "grpc.aio.UnaryStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]") -> DetailReply:
+        with self._errors():
+            message = await call.read()
+            if isinstance(message, pb.AskPoolResponse):
+                return piece_from_wire(message)
+        raise StreamClosed(f"replica at {self._address} ended the answer")
+
+
+class _Pool:
+    def __init__(self, peer: _GrpcPeer, name: PoolName) -> None:
+        self._peer = peer
+        self._name = name
+
+    def ask(self, question: Question) -> Pieces:
+        return self._peer.ask(self._name, question)
+
+
+class _Answers:
+    def __init__(
+        self, peer: _GrpcPeer, call: "grpc.aio.UnaryStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]"
+    ) -> None:
+        self._peer = peer
+        self._call = call
+        self._ended = False
+
+    async def next(self) -> DetailReply | None:
+        if self._ended:
+            return None
+        reply = await self._peer.read(self._call)
+        self._ended = reply.end
+        return reply
+
+    def close(self) -> None:
+        self._call.cancel()
+
+
+def _is_port(adapter: GrpcPeers) -> Peers:
+    """For the type checker: the adapter keeps the port."""
+    return adapter

@@ -1,0 +1,90 @@
+"""hanse.link.v1.PeerService over gRPC: what this replica answers to replicas of other processes.
+
+Only pools whose agent is attached to this very process are spoken for. A question is never handed on a second time,
+so two replicas that believe of each other that they have an agent cannot send it round and round.
+"""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+import grpc
+
+from hanse.kit.stream import StreamClosed
+from hanse.link.v1 import peer_pb2 as pb
+from hanse.link.v1 import peer_pb2_grpc
+from hanse.model.errors import InvalidArgument
+from hanse.model.ids import PoolName
+from hanse.scheduler.shell.peers import Asked
+from hanse.scheduler.shell.summaries import Summaries
+from hanse.wire.peer import ask_from_wire, fetch_from_wire, piece_to_wire, summaries_to_wire
+
+
+class Answering(Protocol):
+    """A replica."""
+
+    @property
+    def federation(self) -> str:
+        """Name of its federation."""
+        ...
+
+    @property
+    def summaries(self) -> Summaries:
+        """What its pools say."""
+        ...
+
+    def session(self, pool: PoolName) -> Asked | None:
+        """The pool's stream in this process, None if there is none."""
+        ...
+
+
+class PeerService(peer_pb2_grpc.PeerServiceServicer):
+    """Answers for the replica that sits here at the moment."""
+
+    def __init__(self, replica: Callable[[], Answering]) -> None:
+        self._replica = replica
+
+    async def AskPool(  # noqa: N802 - the name is the proto's
+        self,
+        request: pb.AskPoolRequest,
+        context: "grpc.aio.ServicerContext[pb.AskPoolRequest, pb.AskPoolResponse]",
+    ) -> AsyncIterator[pb.AskPoolResponse]:
+        """See hanse.link.v1.PeerService."""
+        replica = self._replica()
+        if request.federation != replica.federation:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        try:
+            pool, question = ask_from_wire(request)
+        except InvalidArgument as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        agent = replica.session(pool)
+        if agent is None:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, f"the agent of {pool} is not attached here")
+        answers = None
+        try:
+            answers = agent.ask(question)
+            while (reply := await answers.next()) is not None:
+                yield piece_to_wire(reply)
+        except StreamClosed as error:
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
+        finally:
+            if answers is not None:
+                answers.close()
+
+    async def FetchSummaries(  # noqa: N802 - the name is the proto's
+        self,
+        request: pb.FetchSummariesRequest,
+        context: "grpc.aio.ServicerContext[pb.FetchSummariesRequest, pb.FetchSummariesResponse]",
+    ) -> pb.FetchSummariesResponse:
+        """See hanse.link.v1.PeerService."""
+        replica = self._replica()
+        if request.federation != replica.federation:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        try:
+            known = fetch_from_wire(request)
+        except InvalidArgument as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return summaries_to_wire(replica.summaries.newer_than(known))
+
+
+def _another(asked: str, own: str) -> str:
+    return f"this replica belongs to federation {own!r}, not {asked[:64]!r}"
