@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from hanse.model.ids import FlavorName, JobId, queue_of
 from hanse.model.job import JobSpec, PodSet
-from hanse.model.lifecycle import JobState, State
+from hanse.model.lifecycle import State
 from hanse.model.reasons import Reason
 from hanse.model.resources import PODS
 from hanse.simcluster.engine import Engine
@@ -101,21 +101,9 @@ def _pending(view: StoreView, engines: tuple[Engine, ...], specs: dict[JobId, Jo
         where = fits_somewhere(view, engines, job, specs[job])
         if where:
             return Unsettled("L1", f"{job} waits for {state.reason.name} and would fit into {where}", (job,))
-        if state.reason in PASSING and not _has_elder(view, job, state):
+        if state.reason in PASSING:
             return Unsettled("L1", f"{job} waits with the reason {state.reason.name}, which says nothing", (job,))
     return None
-
-
-def _has_elder(view: StoreView, job: JobId, state: JobState) -> bool:
-    """Whether an equal job is served before this one: its reason is told for the whole class."""
-    turn = (-state.priority, state.submit_ms, job)
-    return any(
-        queue_of(other) == queue_of(job)
-        and (mate.state, mate.class_hash) == (State.PENDING, state.class_hash)
-        and (-mate.priority, mate.submit_ms, other) < turn
-        and mate.reason not in PASSING
-        for other, mate in view.states.items()
-    )
 
 
 def fits_somewhere(view: StoreView, engines: tuple[Engine, ...], job: JobId, spec: JobSpec) -> str:

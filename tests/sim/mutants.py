@@ -21,12 +21,14 @@ class Mutant:
     Attributes:
         rule: what it takes out, in the words of the small print.
         seeds: it is found within the first so many seeds.
+        needs: families of faults without which it does no harm; in these runs they exist for certain.
     """
 
     name: str
     rule: str
     seeds: int
     patch: Patch
+    needs: tuple[str, ...] = ()
 
 
 @contextmanager
@@ -38,15 +40,36 @@ def applied(mutant: Mutant | None) -> Iterator[None]:
         yield
 
 
+LOSSES: Final = ("unknown outcomes",)
+SLOW_STARTS: Final = ("broken links", "pausing agents")
+
 _ALL: Final = (
     Mutant("p1-head-guard", "a commit does not compare the heads that it takes from", 20, global_bugs.no_head_guards),
     Mutant("p1-pool-guard", "a commit does not compare the pools' settings", 20, global_bugs.no_pool_guards),
     Mutant("queue-guard", "a commit does not compare the queues", 20, global_bugs.no_queue_guards),
     Mutant("grant-guard", "a commit does not compare the grant", 20, global_bugs.no_grant_guards),
-    Mutant("p2-own-bindings", "a holder counts only its own bindings", 60, global_bugs.count_only_own_bindings),
-    Mutant("p3-blind-retry", "an unknown outcome counts as not done", 60, global_bugs.retry_unknown_blindly),
-    Mutant("p3-absence", "a read that finds nothing settles an unknown outcome", 60, global_bugs.settle_by_absence),
-    Mutant("p4-old-grant", "a restarted replica uses the grant of its former life", 100, global_bugs.keep_grants),
+    Mutant(
+        "p2-own-bindings",
+        "a holder counts only its own bindings",
+        60,
+        global_bugs.count_only_own_bindings,
+        ("crashing replicas",),
+    ),
+    Mutant("p3-blind-retry", "an unknown outcome counts as not done", 60, global_bugs.retry_unknown_blindly, LOSSES),
+    Mutant(
+        "p3-absence",
+        "a read that finds nothing settles an unknown outcome",
+        60,
+        global_bugs.settle_by_absence,
+        LOSSES,
+    ),
+    Mutant(
+        "p4-old-grant",
+        "a restarted replica uses the grant of its former life",
+        100,
+        global_bugs.keep_grants,
+        (*LOSSES, "crashing replicas"),
+    ),
     Mutant("p5-same-attempt", "after a refusal the attempt number is used again", 40, global_bugs.reuse_attempts),
     Mutant("p6-stale-set", "the complete set comes from a cache", 60, global_bugs.send_cached_sets),
     Mutant("p7-no-record", "a record without its pods is taken for none", 60, agent_bugs.forget_records),
@@ -57,8 +80,20 @@ _ALL: Final = (
     Mutant(
         "p12-drop-at-stop", "a binding goes when it is told to stop, not when released", 20, global_bugs.drop_at_stop
     ),
-    Mutant("p13-success-lost", "a job that succeeded while stopping runs again", 100, global_bugs.forget_success),
-    Mutant("attempt-check", "reports of any attempt are taken for the newest", 60, global_bugs.no_attempt_check),
+    Mutant(
+        "p13-success-lost",
+        "a job that succeeded while stopping runs again",
+        100,
+        global_bugs.forget_success,
+        SLOW_STARTS,
+    ),
+    Mutant(
+        "attempt-check",
+        "reports of any attempt are taken for the newest",
+        60,
+        global_bugs.no_attempt_check,
+        (*LOSSES, "foreign pods", "failing nodes"),
+    ),
     Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
     Mutant("release-skipped", "a gang is released before its pods are gone", 20, agent_bugs.release_at_once),
     Mutant("quota-unchecked", "the planner does not look at quota", 20, global_bugs.no_quota),

@@ -10,15 +10,21 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from hanse.model.errors import HanseError
+from hanse.model.ids import queue_of
 from hanse.simcluster.inputs import AddForeign, FailNodes, MarkNodes, OperatorInput, RestoreNodes, pack
+from hanse.store import keys
+from hanse.store.contract import Txn
 from tests.sim.fleet import GPU, GPUS_PER_NODE, PER_GPU
 from tests.sim.swarm import Swarm
 
 if TYPE_CHECKING:
-    from tests.sim.world import PoolSite, World
+    from tests.sim.people import People
+    from tests.sim.world import PoolSite, ReplicaSite, World
 
 SHORT_S: Final = (0.3, 6.0)
 LONG_S: Final = (1.0, 25.0)
+URGENT_P: Final = 0.5
+CRASH_P: Final = 0.3
 CLOCK_STEP_MAX_MS: Final = 3_600_000
 
 
@@ -30,6 +36,7 @@ class Nemesis:
         self._rng = rng
         self._tasks: list[asyncio.Task[None]] = []
         self._names = 0
+        self._people: People | None = None
 
     def begin(self, swarm: Swarm) -> None:
         """Start every fault that the swarm has."""
@@ -38,7 +45,22 @@ class Nemesis:
             if every_s:
                 self._tasks.append(self._world.loop.world_task(self._run(every_s, strike), name=name))
 
+    def couple(self, people: "People") -> None:
+        """Let one fault provoke another: what happens while a transaction is on its way is what rules are about."""
+        self._people = people
+        self._world.request_lost = self._request_lost
+
+    def _request_lost(self, client: str, txn: Txn) -> None:
+        """Somebody else acts, or the sender dies, before a lost transaction arrives."""
+        jobs = [keys.job_of(op.key) for op in txn.ops if op.key.startswith(keys.STATES)]
+        if jobs and self._people is not None and self._rng.random() < URGENT_P:
+            self._people.submit_urgent(queue_of(self._rng.choice(jobs)))
+        site = next((s for s in self._world.replicas if s.name == client and s.process is not None), None)
+        if site is not None and self._world.weather.swarm.replica_crash_every_s and self._rng.random() < CRASH_P:
+            self._later(self._span(SHORT_S) / 10, lambda: self._end_replica(site))
+
     def stop(self) -> None:
+        self._world.request_lost = lambda client, txn: None
         for task in self._tasks:
             task.cancel()
         self._tasks.clear()
@@ -204,7 +226,9 @@ class Nemesis:
             self._world.kill(site, self._rng.choice(site.agents))
 
     def _crash_replica(self) -> None:
-        site = self._rng.choice(self._world.replicas)
+        self._end_replica(self._rng.choice(self._world.replicas))
+
+    def _end_replica(self, site: "ReplicaSite") -> None:
         if site.process is not None:
             self._world.kill_replica(site)
             self._later(

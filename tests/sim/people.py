@@ -8,6 +8,7 @@ was acknowledged exists for ever, a repeated request names the same jobs, a job 
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from google.protobuf.message import Message
 from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
 from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import AlreadyExists, HanseError, NotFound, ResourceExhausted, Unavailable
-from hanse.model.ids import JobId, job_id
+from hanse.model.ids import JobId, QueueUid, job_id
 from hanse.model.job import JobSpec
 from hanse.wire.job import spec_to_wire
 from tests.sim.fleet import GPU, draw_job
@@ -30,6 +31,7 @@ CALL_DEADLINE_S: Final = 8.0
 RETRY_S: Final = (0.1, 2.0)
 AWAY_S: Final = (1.0, 20.0)
 BATCH_MAX: Final = 3
+URGENT_JOBS_FACTOR: Final = 2
 READ_EVERY_S: Final = 6.0
 
 
@@ -75,6 +77,14 @@ class People:
         self._every(swarm.cordon_every_s, self._cordon, "operator")
         self._every(swarm.hold_every_s, self._hold, "operator")
         self._every(swarm.quota_every_s, self._change_quota, "operator")
+
+    def submit_urgent(self, uid: QueueUid) -> None:
+        """Somebody has a job that cannot wait, in that queue, just now."""
+        if len(self.books.asked) >= URGENT_JOBS_FACTOR * self._world.weather.swarm.jobs:
+            return
+        queue = next(queue.name for queue in self._world.fleet.queues if queue.uid == uid)
+        spec = draw_job(self._rng, self._world.weather.swarm, len(self.books.asked))
+        self._go(self._submit([replace(spec, queue=queue, priority_class="high")], 0.0), "user")
 
     def _go(self, work: "object", who: str) -> None:
         actor = Actor(f"{who}-{len(self._tasks)}")

@@ -89,10 +89,11 @@ class ObservedStore(MemoryStore):
 
 
 class StoreWeather:
-    """Which clients reach the store at present."""
+    """Which clients reach the store at present; `lost` is told of each request that does not arrive in time."""
 
-    def __init__(self, weather: Weather) -> None:
+    def __init__(self, weather: Weather, lost: Callable[[str, Txn], None]) -> None:
         self.common = weather
+        self.lost = lost
         self._down_until_s = 0.0
         self._cut_until_s: dict[str, float] = {}
 
@@ -197,6 +198,7 @@ class FaultyStore:
     async def _lose_request(self, txn: Txn, deadline_s: float) -> Outcome:
         """The transaction does not arrive in time; perhaps it does later."""
         common = self._common
+        self._weather.lost(self._actor.name, txn)
         if common.hits(common.swarm.store_late_p):
             delay_s = common.rng.uniform(0.0, common.swarm.late_max_s)
             common.loop.world_task(self._arrive_late(txn, delay_s), name="store-late")

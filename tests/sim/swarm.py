@@ -5,6 +5,7 @@ agent that is always down meets no stale summary). So each family of faults is i
 gets a rate over two orders of magnitude. Some seeds draw calm weather, and show that the product works at all.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Final
@@ -128,11 +129,11 @@ BOUNDS: Final[dict[str, tuple[float, float]]] = {
 }
 
 
-def draw(rng: Random) -> Swarm:
-    """The swarm of a seed: a function of `rng` alone."""
+def draw(rng: Random, *, always: Sequence[str] = ()) -> Swarm:
+    """The swarm of a seed: a function of `rng` and of the families that are in for certain."""
     drawn: dict[str, float] = {}
-    for names in FAMILIES.values():
-        if rng.random() < IN_P:
+    for family, names in FAMILIES.items():
+        if rng.random() < IN_P or family in always:
             for name in names:
                 drawn[name] = _draw_rate(rng, name)
     replicas = rng.choice((1, 2, 2, 2, 3))

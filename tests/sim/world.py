@@ -106,7 +106,8 @@ class World:
         self.store_checks = StoreChecks(self.view, self.court)
         self.cluster_checks = ClusterChecks(self.view, self.court)
         self.summary_checks = SummaryChecks(self.court)
-        self.store_weather = StoreWeather(self.weather)
+        self.request_lost: Callable[[str, Txn], None] = lambda client, txn: None
+        self.store_weather = StoreWeather(self.weather, lambda client, txn: self.request_lost(client, txn))
         self.bus_weather = BusWeather(self.weather)
         self.network = Network(self.weather, self._heard)
         self.store = ObservedStore(self.clock, self)
