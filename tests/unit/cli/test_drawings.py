@@ -16,7 +16,7 @@ from hanse.cli.demo import scenes
 from hanse.cli.paper import PLAIN_PAPER, Paper, columns_of
 from hanse.cli.show.changes import change_line
 from hanse.cli.show.conversion import conversion_page
-from hanse.cli.show.explanation import explanation_page, notes_of, pool_lines
+from hanse.cli.show.explanation import explanation_page, places_of, pool_lines
 from hanse.cli.show.fate import fate_page
 from hanse.cli.show.job import job_page
 from hanse.cli.show.jobs import jobs_page
@@ -87,7 +87,7 @@ def several_jobs() -> list[job_pb2.Job]:
 def explained() -> str:
     """A job that waits, told on plain paper."""
     found = messages.waiting()
-    return explanation_page(found, notes_of(found, messages.named("x"), [messages.iowa()]), PLAIN_PAPER, NOON_MS)
+    return explanation_page(found, places_of(messages.named("x")), PLAIN_PAPER, NOON_MS)
 
 
 def placed() -> str:
@@ -98,7 +98,7 @@ def placed() -> str:
     del found.helps[:]
     found.pools[0].chosen = found.pools[0].fits = found.pools[1].fits = True
     found.pools[1].detail = "fits in 1 block, 512 hosts"
-    return explanation_page(found, notes_of(found, messages.llama(), []), PLAIN_PAPER, NOON_MS)
+    return explanation_page(found, places_of(messages.llama()), PLAIN_PAPER, NOON_MS)
 
 
 def applied() -> str:
@@ -137,7 +137,7 @@ def story() -> str:
             scenes.heading(2, "One job, as it is written elsewhere", f"hanse submit {'x' * 40}.yaml", PLAIN_PAPER),
             scenes.submission_scene(job, queue, 4, PLAIN_PAPER),
             scenes.submission_scene(broken(), queue, 4, PLAIN_PAPER),
-            scenes.reasons_scene(found, job, pools, PLAIN_PAPER),
+            scenes.reasons_scene(found, job, PLAIN_PAPER),
             scenes.nodes_scene(job, PLAIN_PAPER),
             scenes.failure_lines(died),
             scenes.change_line(seen, PLAIN_PAPER),
@@ -188,8 +188,8 @@ DRAWINGS: Final[dict[str, Callable[[], str]]] = {
     "pool_stale": lambda: pool_page(messages.tokyo(), PLAIN_PAPER),
     "explain_waiting": explained,
     "explain_placed": placed,
-    "explain_no_pool": lambda: "\n".join(pool_lines([], PLAIN_PAPER, notes={})) + "\n",
-    "explain_many": lambda: "\n".join(pool_lines(messages.waiting().pools, PLAIN_PAPER, notes={}, most=1)) + "\n",
+    "explain_no_pool": lambda: "\n".join(pool_lines([], PLAIN_PAPER, places={})) + "\n",
+    "explain_many": lambda: "\n".join(pool_lines(messages.waiting().pools, PLAIN_PAPER, places={}, most=1)) + "\n",
     "job": lambda: job_page(messages.llama(), PLAIN_PAPER),
     "job_broken": lambda: job_page(broken(), PLAIN_PAPER),
     "job_nodes": lambda: job_page(messages.llama(nodes=nodes()), PLAIN_PAPER, nodes=True),

@@ -141,20 +141,18 @@ def explain(name: JobArgument, server: ServerOption = None, output: OutputOption
     """
     session = session_of(server, output)
 
-    async def explained(client: "AsyncClient") -> "tuple[Explanation, dict[str, str]]":
+    async def explained(client: "AsyncClient") -> "tuple[Job, Explanation]":
         from hanse.cli.naming import find_job
-        from hanse.cli.show.explanation import notes_of
 
         one = await find_job(client, name)
-        found = await client.explain(one.id)
-        return found, {} if session.machine else notes_of(found, one, await client.pools())
+        return one, await client.explain(one.id)
 
-    found, notes = session.ask(explained)
+    one, found = session.ask(explained)
 
-    from hanse.cli.show.explanation import explanation_page
+    from hanse.cli.show.explanation import explanation_page, places_of
     from hanse.wire.json import message_to_json
 
-    session.say(message_to_json(found), lambda paper: explanation_page(found, notes, paper, now_ms()))
+    session.say(message_to_json(found), lambda paper: explanation_page(found, places_of(one), paper, now_ms()))
 
 
 def cancel(

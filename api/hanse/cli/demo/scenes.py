@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from hanse.cli.amounts import counted, duration, gpus_of, number, percent
 from hanse.cli.paper import Paper, Tone, columns_of, joined, wrapped
-from hanse.cli.show.explanation import help_words, notes_of, pool_lines
+from hanse.cli.show.explanation import help_words, places_of, pool_lines
 from hanse.cli.show.jobs import placed_in
 from hanse.cli.show.nodes import node_lines
 from hanse.cli.show.pools import pools_page
@@ -80,11 +80,17 @@ def fleet_scene(pools: "Sequence[Pool]", shapes: "Mapping[str, PoolShape]", pape
 def submission_scene(job: "Job", queue: "Queue", accepted_ms: int, paper: Paper) -> str:
     """Scene 2: accepted, granted, placed; with the times that it took."""
     status = job.status
-    told = [f"accepted in {duration(accepted_ms)} · queue {job.queue} · {granted(job, queue)}"]
     if status.placed_ms:
-        told.append(f"placed {duration(status.placed_ms - status.submitted_ms)} later in {_where(job)}")
+        told = [
+            f"accepted in {duration(accepted_ms)} · placed {duration(status.placed_ms - status.submitted_ms)} later",
+            f"queue {job.queue} · {granted(job, queue)}",
+            _where(job),
+        ]
     else:
-        told.append(f"{state_word(status.state)}: {status.message or reason_prose(status.reason)}")
+        told = [
+            f"accepted in {duration(accepted_ms)} · queue {job.queue}",
+            f"{state_word(status.state)}: {status.message or reason_prose(status.reason)}",
+        ]
     width = _narrower(paper).width
     return _indented(joined(line for one in told for line in wrapped(one, width)))
 
@@ -101,9 +107,9 @@ def granted(job: "Job", queue: "Queue") -> str:
     return ", ".join(parts) or "nothing granted yet"
 
 
-def reasons_scene(found: "Explanation", job: "Job", pools: "Sequence[Pool]", paper: Paper) -> str:
+def reasons_scene(found: "Explanation", job: "Job", paper: Paper) -> str:
     """Scene 3: every pool, why or why not; the bars show how much of what is wanted is there."""
-    lines = pool_lines(found.pools, _narrower(paper), notes=notes_of(found, job, pools))
+    lines = pool_lines(found.pools, _narrower(paper), places=places_of(job))
     helps = [f"  would help: {help_words(one)}" for one in found.helps]
     return _indented(joined([found.answer, *lines, *helps]))
 

@@ -22,6 +22,7 @@ from hanse.cli.fleets import read_fleet_file
 from hanse.cli.session import Session, put
 from hanse.cli.show.words import ended, state_of
 from hanse.cli.state import state_dir, write_last
+from hanse.cli.symbols import TIMES
 from hanse.client import AsyncClient
 from hanse.model.lifecycle import State
 
@@ -57,6 +58,7 @@ class Plot:
 async def tell_story(plot: Plot, session: Session) -> bool:
     """Tell it; whether the gang has got all of its places."""
     teller = _Teller(session)
+    session.note("starting a federation of simulated clusters …")
     async with _federation(plot) as address, AsyncClient(address) as client:
         job = await teller.tell(client)
         outcome = scenes.outcome_of(job)
@@ -149,9 +151,8 @@ class _Teller:
         text = resources.files("hanse.cli").joinpath("data", EXAMPLE).read_text(encoding="utf-8")
         spec = client.convert(text).jobs[0].spec
         gpus = spec.gpus // spec.pods
-        self._heading(
-            f"One job, {spec.pods} x {gpus} GPUs, as PyTorchJob + PodGroup", f"hanse submit {EXAMPLE_SHOWN}"
-        )
+        what = f"One job, {spec.pods} {TIMES} {gpus} GPUs, as PyTorchJob + PodGroup"
+        self._heading(what, f"hanse submit {EXAMPLE_SHOWN}")
         loop = asyncio.get_running_loop()
         began = loop.time()
         submission = await client.submit(text)
@@ -166,7 +167,7 @@ class _Teller:
     async def _reasons(self, client: AsyncClient, job: "Job") -> None:
         self._heading("Why there", f"hanse explain {job.name}")
         found = await client.explain(job.id)
-        self.put(scenes.reasons_scene(found, job, await client.pools(), self.session.paper))
+        self.put(scenes.reasons_scene(found, job, self.session.paper))
 
     async def _nodes(self, client: AsyncClient, job: "Job") -> "Job":
         self._heading("Where exactly", f"hanse job {job.name} --nodes")

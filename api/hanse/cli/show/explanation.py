@@ -5,10 +5,10 @@ first), and every pool on a line of its own, the nearest first, with a bar of ho
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hanse.cli.amounts import counted, duration, number
+from hanse.cli.amounts import duration, number
 from hanse.cli.bars import bar
 from hanse.cli.paper import Paper, Tone, columns_of, cut_to, joined, wrapped
 from hanse.cli.show.facts import facts
@@ -20,7 +20,6 @@ from hanse.model.reasons import Reason
 if TYPE_CHECKING:
     from hanse.api.v1.explanation_pb2 import Explanation, Help, PoolExplanation
     from hanse.api.v1.job_pb2 import Job
-    from hanse.api.v1.pool_pb2 import Pool
 
 BAR_CELLS: Final = 8
 POOLS_SHOWN_MAX: Final = 24
@@ -31,11 +30,10 @@ _SHORT: Final = {Reason.LEVEL_UNKNOWN.name: "level", Reason.BLOCKED_BY_OLDER.nam
 NODES_SHOWN_MAX: Final = 6
 CHOSEN: Final = "chosen"
 FITS: Final = "fits"
-SHAPE: Final = Reason.SHAPE.name
 
 
-def explanation_page(found: "Explanation", notes: Mapping[str, str], paper: Paper, now_ms: int) -> str:
-    """The whole page; `notes` as from `notes_of`."""
+def explanation_page(found: "Explanation", places: Mapping[str, str], paper: Paper, now_ms: int) -> str:
+    """The whole page; `places` as from `places_of`."""
     answer = wrapped(_answer(found), paper.width) if paper.cut else [_answer(found)]
     lines = [paper.paint(line, Tone.STRONG) for line in answer]
     when = _when(found, now_ms)
@@ -44,7 +42,7 @@ def explanation_page(found: "Explanation", notes: Mapping[str, str], paper: Pape
     about = list(_about(found))
     if about:
         lines += ["", *facts(about, paper)]
-    return joined([*lines, "", *pool_lines(found.pools, paper, notes=notes)])
+    return joined([*lines, "", *pool_lines(found.pools, paper, places=places)])
 
 
 def _answer(found: "Explanation") -> str:
@@ -87,28 +85,22 @@ def help_words(one: "Help") -> str:
     return f"{one.change} → {one.effect}" if one.effect else one.change
 
 
-def notes_of(found: "Explanation", job: "Job", pools: "Iterable[Pool]") -> dict[str, str]:
-    """What is known of pools beside the explanation: where in it the job is, and that much is free in sum where the
-    shape is what fails, since that is what a person sees first and does not understand."""
-    notes = {part.pool: placed_in(part) for part in job.status.placement}
-    free = {pool.name: pool.free_gpus for pool in pools}
-    for one in found.pools:
-        if one.reason == SHAPE and free.get(one.pool):
-            notes[one.pool] = f"{counted(free[one.pool], 'GPU')} free in sum"
-    return notes
+def places_of(job: "Job") -> dict[str, str]:
+    """By pool, where in it the job is: `512 pods in 1 block, 512 hosts`."""
+    return {part.pool: placed_in(part) for part in job.status.placement}
 
 
 def pool_lines(
     pools: "Sequence[PoolExplanation]",
     paper: Paper,
     *,
-    notes: Mapping[str, str],
+    places: Mapping[str, str],
     most: int = POOLS_SHOWN_MAX,
 ) -> list[str]:
     """A line for each pool; those beyond `most` are counted by reason.
 
     Args:
-        notes: by pool, what else is known of it.
+        places: by pool, where in it the job is.
     """
     if not pools:
         return ["  no pool has joined yet"]
@@ -119,7 +111,7 @@ def pool_lines(
         else max(columns_of(one.pool) for one in shown)
     )
     reasons = min(REASON_COLUMNS_MAX, max(columns_of(_reason(one)) for one in shown))
-    lines = [line for one in shown for line in _pool(one, names, reasons, paper, notes.get(one.pool, ""))]
+    lines = [line for one in shown for line in _pool(one, names, reasons, paper, places.get(one.pool, ""))]
     rest = Counter(_reason(one) for one in pools[most:])
     if rest:
         why = ", ".join(f"{count:,} {reason}" for reason, count in rest.most_common())
@@ -133,7 +125,7 @@ def _reason(one: "PoolExplanation") -> str:
     return FITS if one.fits else _SHORT.get(one.reason, reason_words(one.reason))
 
 
-def _pool(one: "PoolExplanation", names: int, reasons: int, paper: Paper, note: str) -> Iterator[str]:
+def _pool(one: "PoolExplanation", names: int, reasons: int, paper: Paper, place: str) -> Iterator[str]:
     symbol, tone = ("✔", Tone.GOOD) if one.chosen else ("•", Tone.PLAIN) if one.fits else ("✘", Tone.BAD)
     name, reason = cut_to(one.pool, names), cut_to(_reason(one), reasons)
     head = (
@@ -143,7 +135,7 @@ def _pool(one: "PoolExplanation", names: int, reasons: int, paper: Paper, note: 
     if paper.width >= BARS_FROM_COLUMNS:
         head += f"{paper.paint(_bar(one), tone)}  "
     left = paper.width - columns_of(head)
-    words = note if one.chosen and note else "; ".join(part for part in (_words(one), note) if part)
+    words = place if one.chosen and place else _words(one)
     for line in wrapped(words, left) if paper.cut else [words]:
         yield head + line
         head = " " * columns_of(head)
