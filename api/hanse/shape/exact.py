@@ -99,7 +99,7 @@ class Search:
         self._n = n
         self._last = last
         self._packing = packing(cap)
-        self._tables: dict[int, Table] = {}
+        self._tables: dict[Cap, Table] = {}
 
     def split(self, cap: Cap, level: int, n: int) -> list[tuple[int, int]]:
         """(child, pods) that hold n pods at the least cost; `level` is the children's, 0 below the root."""
@@ -117,9 +117,9 @@ class Search:
         return out
 
     def _table(self, cap: Cap, level: int) -> Table:
-        found = self._tables.get(id(cap))
+        found = self._tables.get(cap)
         if found is None:
-            found = self._tables[id(cap)] = self._leaf(cap, level) if not cap.kids else self._branch(cap, level)
+            found = self._tables[cap] = self._leaf(cap, level) if not cap.kids else self._branch(cap, level)
         return found
 
     def _steps(self, cap: Cap) -> int:

@@ -81,7 +81,7 @@ class NodeBoard:
     def __init__(self, inventory: Inventory, took: SetPlacement | None = None) -> None:
         self._inventory = inventory
         self._took = took
-        self._counted: dict[int, Counted] = {}
+        self._counted: dict[SetAsk, Counted] = {}
 
     @property
     def ladders(self) -> Sequence[Ladder]:
@@ -115,9 +115,9 @@ class NodeBoard:
         return set_placement(self._inventory, index, s, runs)
 
     def _count(self, s: SetAsk) -> Counted:
-        if id(s) not in self._counted:
-            self._counted[id(s)] = count(self._inventory, s)
-        return self._counted[id(s)]
+        if s not in self._counted:
+            self._counted[s] = count(self._inventory, s)
+        return self._counted[s]
 
 
 def _hold(inventory: Inventory, s: SetPlacement, held: list[SetPlacement]) -> None:
