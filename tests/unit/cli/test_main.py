@@ -172,7 +172,7 @@ def test_what_stands_after_two_dashes_is_no_option_of_ours(hanse: Hanse) -> None
         ),
         ("a: [1\nb: 2\n", ":2: not YAML: "),
         ("kind: Nonsense\napiVersion: v9\n", ":1: kind: "),
-        ("x: 1\n" * 300_000, ": 1,0"),
+        ("x: 1\n" * 300_000, ": 1,5"),
         ("", ": the file holds no object"),
     ],
     ids=["count", "broken", "kind", "large", "empty"],

@@ -43,9 +43,9 @@ def convert(
     del server  # taken, so that a wrapper can give it to every command
     from hanse.manifests import convert as read
 
-    name = shown_name(file)
+    text, name = read_file(file), shown_name(file)
     try:
-        converted = read(read_file(file))
+        converted = read(text)
     except InvalidArgument as error:
         raise Failure(error, file=name) from None
     if output is Form.NATIVE:

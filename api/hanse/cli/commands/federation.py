@@ -34,12 +34,14 @@ def up(
     \b
     hanse up
     hanse up --fleet fleet.yaml --store sqlite:hanse.sqlite --replicas 2
-    hanse up --listen 127.0.0.1:0 -o json | head -1
+    hanse up --listen 127.0.0.1:0 --store memory: -o json
     """
     from hanse.cli.stopping import until_stopped
+    from hanse.kit.logs import configure
     from hanse.kit.process import run
 
     session = session_of(None, output)
+    configure()
     run(until_stopped(_up(session, fleet, store, listen, replicas)))
 
 
@@ -88,10 +90,10 @@ def demo(
     hanse demo
     hanse demo --once
     """
-    import asyncio
-
     from hanse.cli.demo.story import Plot, tell_story
     from hanse.cli.stopping import until_stopped
+    from hanse.kit.logs import configure
+    from hanse.kit.process import run
 
     session = session_of(None, Output.TABLE)
 
@@ -101,5 +103,6 @@ def demo(
     async def told() -> None:
         whole.append(await tell_story(plot, session))
 
-    asyncio.run(until_stopped(told()))
+    configure("error")  # a story is no place for warnings
+    run(until_stopped(told()))
     raise typer.Exit(EXIT_DONE if whole and whole[0] else EXIT_FAILED)

@@ -35,10 +35,12 @@ def sim_cluster(
     \b
     hanse sim-cluster --pool iowa-h100 --listen 127.0.0.1:7400 --state iowa
     """
-    import asyncio
+    from hanse.kit.logs import configure
+    from hanse.kit.process import run
 
     session = session_of(None, output)
-    asyncio.run(_serve(session, tuple(pool or ()), fleet, listen, state))
+    configure()
+    run(_serve(session, tuple(pool or ()), fleet, listen, state))
 
 
 async def _serve(
