@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 from hanse.cli import simulated
 from hanse.cli.commands.capacity import shapes_of
 from hanse.cli.demo import scenes
+from hanse.cli.failures import Failure
 from hanse.cli.fleets import read_fleet_file
 from hanse.cli.session import Session, put
 from hanse.cli.show.words import ended, state_of
@@ -157,7 +158,8 @@ class _Teller:
         began = loop.time()
         submission = await client.submit(text)
         accepted_ms = round((loop.time() - began) * 1_000)
-        submission.raise_refusal()
+        if submission.refusals:
+            raise Failure(*(refusal.error for refusal in submission.refusals), file=EXAMPLE_SHOWN)
         write_last(state_dir(os.environ), client.server, submission.ids[0])
         job = await _until(client, submission.ids[0], _PLACED, PLACED_DEADLINE_S)
         queue = await client.queue(job.queue)
