@@ -1,9 +1,15 @@
-"""A listening gRPC server over the services: limits of messages, health, reflection, a graceful end."""
+"""A listening gRPC server over the services: limits of messages, health, reflection, a graceful end.
 
-from collections.abc import AsyncIterator, Callable
+Health has two sides. A server that answers the health service `LIVENESS` is alive, and is restarted if it does not;
+the empty service and those of the API say whether it should be sent calls, which a replica that has lost its store
+should not. What other packages serve on the same port asks for a token wherever the API asks for one.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import grpc
 from google.protobuf.descriptor import ServiceDescriptor
@@ -18,6 +24,7 @@ from hanse.api.v1 import (
     server_service_pb2,
 )
 from hanse.apiserver.credentials import Credentials, check_listen
+from hanse.apiserver.door import Door
 from hanse.apiserver.rpc import Gate, handlers
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.settings import DEFAULT_LISTEN
@@ -32,6 +39,8 @@ CLIENT_PINGS_MIN_S: Final = 10
 KEEPALIVE_S: Final = 30
 KEEPALIVE_TIMEOUT_S: Final = 10
 NO_CREDENTIALS: Final = Credentials()
+LIVENESS: Final = "liveness"
+READY_LOOK_S: Final = 0.2
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", RECEIVED_BYTES_MAX),
@@ -64,41 +73,72 @@ def services_of(services: ApiServices) -> tuple[tuple[ServiceDescriptor, object]
 
 @asynccontextmanager
 async def serve(
-    services: ApiServices,
+    services: ApiServices | None,
     *,
     listen: str = DEFAULT_LISTEN,
     credentials: Credentials = NO_CREDENTIALS,
     beside: Callable[[grpc.aio.Server], None] = lambda server: None,
+    ready: Callable[[], bool] | None = None,
 ) -> AsyncIterator[Serving]:
     """Listen while the block runs; `services.running()` is the caller's business.
 
     Args:
+        services: of the API; None serves only what is beside it.
         listen: HOST:PORT; port 0 takes a free one.
         beside: adds services of other packages to the same port (links, simulated clusters).
+        ready: whether calls should be sent here, looked at again and again; None: always.
 
     Raises:
         FailedPrecondition: reason CREDENTIALS_MISSING.
         Unavailable: reason ADDRESS_UNUSABLE.
     """
     check_listen(listen, credentials)
-    gate = Gate(services.settings, credentials)
-    server = grpc.aio.server(options=_OPTIONS)
-    names = [descriptor.full_name for descriptor, _ in services_of(services)]
-    for descriptor, service in services_of(services):
-        server.add_generic_rpc_handlers((handlers(descriptor, service, gate),))
+    door = [Door(credentials)] if credentials.principals else []
+    server = grpc.aio.server(options=_OPTIONS, interceptors=door)
+    names = _add(server, services, credentials)
     beside(server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
     port = _bind(server, listen)
     await server.start()
-    for name in ("", *names):
-        await healthy.set(name, health_pb2.HealthCheckResponse.SERVING)
+    await _say(healthy, (LIVENESS,), serving=True)
+    await _say(healthy, ("", *names), serving=ready is None or ready())
+    looking = [] if ready is None else [asyncio.create_task(_look(healthy, ("", *names), ready), name="readiness")]
     try:
         yield Serving(f"{listen.rpartition(':')[0]}:{port}", port)
     finally:
+        for task in looking:
+            task.cancel()
+        await asyncio.gather(*looking, return_exceptions=True)
         await healthy.enter_graceful_shutdown()
         await server.stop(STOP_GRACE_S)
+
+
+def _add(server: grpc.aio.Server, services: ApiServices | None, credentials: Credentials) -> list[str]:
+    """Serve the API; the names of its services."""
+    if services is None:
+        return []
+    gate = Gate(services.settings, credentials)
+    for descriptor, service in services_of(services):
+        server.add_generic_rpc_handlers((handlers(descriptor, service, gate),))
+    return [descriptor.full_name for descriptor, _ in services_of(services)]
+
+
+async def _look(healthy: Any, names: Sequence[str], ready: Callable[[], bool]) -> None:
+    """Say whenever readiness changes. Looked at, because it is made of parts that change by themselves."""
+    said = ready()
+    while True:
+        await asyncio.sleep(READY_LOOK_S)
+        if ready() != said:
+            said = not said
+            await _say(healthy, names, serving=said)
+
+
+async def _say(healthy: Any, names: Sequence[str], *, serving: bool) -> None:  # Any: the package has no types
+    response = health_pb2.HealthCheckResponse
+    for name in names:
+        await healthy.set(name, response.SERVING if serving else response.NOT_SERVING)
 
 
 def _bind(server: grpc.aio.Server, listen: str) -> int:

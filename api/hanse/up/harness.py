@@ -12,7 +12,6 @@ import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +20,6 @@ import grpc
 from hanse.agent.cluster.simulated import SimulatedCluster
 from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.agent.shell.config import AgentConfig
-from hanse.agent.shell.runtime import Agent
 from hanse.api.v1 import config_service_pb2
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.server_info import Identity
@@ -29,7 +27,6 @@ from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
 from hanse.bus.inprocess import InProcessBus
 from hanse.client.objects import object_of_spec
-from hanse.kit.backoff import Backoff, BackoffPolicy
 from hanse.kit.clock import Clock, SystemClock
 from hanse.link.v1 import link_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument, Unavailable
@@ -43,14 +40,15 @@ from hanse.simcluster.service import SimService
 from hanse.store.contract import Store, StoreError
 from hanse.store.memory import MemoryStore
 from hanse.store.sqlite import SqliteStore
+from hanse.up.agents import keep_agent
 from hanse.up.fleet import Fleet, PoolSpec, load_fleet
 from hanse.up.options import UpOptions
+from hanse.up.product import product_version
 from hanse.up.seats import Seat, Seats
 
 log = logging.getLogger(__name__)
 
 READY_LOOK_S: Final = 0.02
-AGENT_RESTART: Final = BackoffPolicy(first_s=0.2, max_s=10.0)
 FLEET_REQUEST_PREFIX: Final = "fleet-file"
 
 
@@ -111,18 +109,10 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
 
         def beside(server: grpc.aio.Server) -> None:
             sim_pb2_grpc.add_SimServiceServicer_to_server(SimService(clusters), server)
-            link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(seats[0].replica), server)
+            link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(seats[0]), server)
 
         serving = await stack.enter_async_context(serve(services, listen=options.listen, beside=beside))
         yield Federation(serving.address, services, seats, clusters, store, options.store, fleet)
-
-
-def product_version() -> str:
-    """The version of the installed distribution."""
-    try:
-        return version("hanse")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------
@@ -236,13 +226,13 @@ async def _run_agents(
     rng: random.Random,
     stack: AsyncExitStack,
 ) -> None:
-    bus = InProcessBus() if not replicas else replicas[0].bus
+    bus = replicas[0].bus
     tasks: list[asyncio.Task[None]] = []
     for pool in fleet.pools:
         config = _agent_config(pool, options)
         cluster = clusters.get(str(pool.name))
         port = SimulatedCluster(cluster) if cluster is not None else GrpcCluster(pool.address, str(pool.name))
-        work = _keep_agent(config, port, seats, bus, clock, _fork(rng))
+        work = keep_agent(config, port, seats.dial, bus, clock, _fork(rng))
         tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))
     stack.push_async_callback(_cancel, tasks)
 
@@ -257,24 +247,6 @@ def _agent_config(pool: PoolSpec, options: UpOptions) -> AgentConfig:
         levels=pool.levels,
         summary_min_interval_s=options.summary_interval_s,
     )
-
-
-async def _keep_agent(
-    config: AgentConfig,
-    port: SimulatedCluster | GrpcCluster,
-    seats: Seats,
-    bus: InProcessBus,
-    clock: Clock,
-    rng: random.Random,
-) -> None:
-    """Run an agent; after a bug, another one. It owns no state, so nothing is lost."""
-    backoff = Backoff(AGENT_RESTART, rng)
-    while True:
-        try:
-            await Agent(config, port, seats.dial, bus, clock, _fork(rng)).run()
-        except Exception:
-            log.exception("agent_failed", extra={"pool": config.pool})
-        await asyncio.sleep(backoff.delay_s())
 
 
 async def _ready(options: UpOptions, fleet: Fleet, seats: Sequence[Seat]) -> None:

@@ -7,9 +7,10 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import replace
 
 from hanse.apiserver import ports
-from hanse.bus.inprocess import InProcessBus
+from hanse.bus.contract import Bus
 from hanse.kit.backoff import Backoff, BackoffPolicy
 from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream, StreamClosed, connected_pair
@@ -18,6 +19,7 @@ from hanse.model.ids import Attempt, FlavorName, JobId, PoolName, QueueUid, Repl
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
 from hanse.model.resources import Resources
+from hanse.scheduler.shell.peers import Peers
 from hanse.scheduler.shell.replica import FederationMismatch, Replica, ReplicaConfig
 from hanse.scheduler.shell.session import AgentStream
 from hanse.store.contract import Store
@@ -33,19 +35,31 @@ class Seat:
     """Keeps one replica running. It is the `FleetView`, `Explainer` and `AgentDetails` of the API server."""
 
     def __init__(
-        self, config: ReplicaConfig, store: Store, bus: InProcessBus, clock: Clock, rng: random.Random
+        self,
+        config: ReplicaConfig,
+        store: Store,
+        bus: Bus | None,
+        clock: Clock,
+        rng: random.Random,
+        elsewhere: Peers | None = None,
     ) -> None:
         self._config = config
         self._store = store
         self.bus = bus
         self._clock = clock
         self._rng = rng
+        self._elsewhere = elsewhere
         self._peers: dict[ReplicaId, Replica] = {}
         self._links: set[asyncio.Task[None]] = set()
         self.replica = self._made()
 
     def _made(self) -> Replica:
-        return Replica(self._config, self._store, self.bus, self._clock, self._rng)
+        return Replica(self._config, self._store, self.bus, self._clock, self._rng, self._elsewhere)
+
+    def listens_at(self, address: str) -> None:
+        """Where others reach this replica; said before it runs."""
+        self._config = replace(self._config, address=address)
+        self._sit(self._made())
 
     def share(self, peers: dict[ReplicaId, Replica]) -> None:
         """All seats of a process know each other's replicas."""
@@ -67,8 +81,22 @@ class Seat:
                 raise
             except Exception:
                 log.exception("replica_failed", extra={"replica": self._config.replica})
+                await self.replica.drain()
                 await asyncio.sleep(backoff.delay_s())
                 self._sit(self._made())
+
+    @property
+    def ready(self) -> bool:
+        """Whether the replica that sits here should be sent calls."""
+        return self.replica.ready
+
+    async def serve_link(self, stream: AgentStream) -> None:
+        """Serve one agent's stream until it ends."""
+        await self.replica.serve_link(stream)
+
+    async def drain(self) -> None:
+        """Send the agents to other replicas, and take no more."""
+        await self.replica.drain()
 
     async def leave(self) -> None:
         """A graceful stop: others need not wait for the lease."""

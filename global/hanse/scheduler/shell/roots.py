@@ -59,14 +59,15 @@ class Roots:
         self._schedules = schedules
         self._lease_ttl_s = lease_ttl_s
         self._wake = asyncio.Event()
+        self._closed = False
         self.nonce = nonce
         self.lease = 0
         self.alive = asyncio.Event()
         self.lost = asyncio.Event()
 
     async def run_membership(self) -> None:
-        """Stay a member until cancelled: renew the lease, and join anew when it was lost."""
-        while True:
+        """Stay a member until cancelled or closed: renew the lease, and join anew when it was lost."""
+        while not self._closed:
             try:
                 if self.lease == 0:
                     await self._join()
@@ -98,7 +99,8 @@ class Roots:
         log.info("membership_joined", extra={"replica": self._replica, "nonce": self.nonce})
 
     async def close(self) -> None:
-        """Leave at once instead of by the lease's end."""
+        """Leave at once instead of by the lease's end, and for good."""
+        self._closed = True
         lease, self.lease = self.lease, 0
         if lease:
             await self._store.lease_revoke(lease)

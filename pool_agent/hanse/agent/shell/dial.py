@@ -1,8 +1,8 @@
 """hanse.link.v1 over gRPC, the agent's side: dials the replicas of a federation in turn.
 
 A port at which nobody listens is left at once; one that takes the connection and says nothing (its process is
-stopped, or its machine has gone) when the deadline is over. So one dead replica costs a try, not the wait of a channel
-that hopes for its return.
+stopped, or its machine has gone) when the deadline is over. So one dead replica costs a try, not the wait of a
+channel that hopes for its return.
 """
 
 import asyncio
