@@ -169,3 +169,20 @@ def test_an_explanation_names_every_pool_with_the_constraint_and_what_would_help
     assert (near.pool, near.wanted, near.found) == ("racks", 4, 3)
     assert any("3 pods instead of 4" in h for h in answer.helps)
     assert any("preferred instead of required" in h for h in answer.helps)
+
+
+def test_quota_that_stands_in_the_way_is_said_for_every_pool_that_would_hold_the_job() -> None:
+    found = world({"whole": WHOLE, "broken": BROKEN}, {H100: 16})
+    answer = explain(at(found), QUEUE, request(4), LIMITS)
+    assert answer.reason is Reason.QUOTA
+    by_pool = {v.pool: v for v in answer.pools}
+    assert (by_pool[PoolName("whole")].reason, by_pool[PoolName("whole")].wanted) == (Reason.QUOTA, 32)
+    assert by_pool[PoolName("whole")].found == 16
+    assert by_pool[PoolName("broken")].reason is Reason.SHAPE
+
+
+def test_a_queue_without_quota_of_any_accepted_flavor_says_so() -> None:
+    found = world({"whole": WHOLE}, {A100: 640})
+    answer = explain(at(found), QUEUE, request(4, flavors=(H100,)), LIMITS)
+    (verdict,) = answer.pools
+    assert (answer.reason, verdict.reason, verdict.wanted, verdict.found) == (Reason.QUOTA, Reason.QUOTA, 32, 0)

@@ -141,6 +141,16 @@ async def test_reports_of_a_superseded_agent_change_nothing() -> None:
         assert (await state_of(found.store, job)).state is State.BOUND
 
 
+async def test_a_stream_whose_epoch_is_superseded_ends_without_waiting_for_a_report() -> None:
+    async with stage() as found:
+        replica = await found.replica()
+        agent = await found.puppet(replica, "p0", {"r1": 4}).attached()
+        agent_key = keys.pool_agent(agent.pool)
+        value = (await found.store.read([agent_key])).items[agent_key].value
+        await found.store.transact(Txn((), (Put(agent_key, value),)))
+        await until(lambda: replica.session(agent.pool) is None)
+
+
 async def test_a_second_instance_and_another_cluster_are_refused_while_the_first_lives() -> None:
     async with stage() as found:
         replica = await found.replica()

@@ -4,21 +4,27 @@ The same `fit` that decides explains, so an explanation can never disagree with 
 once per choice of flavors, and the answer that is nearest to a fit stands for it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
+from hanse.scheduler.core.facts import QueueFacts
 from hanse.scheduler.core.plan import (
     PoolVerdict,
     dominant_reason,
     flavor_choices,
+    quota_verdict,
     verdict_of,
 )
 from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Fit, fit
+
+QUOTA_NEARNESS: Final = 0.9
+"""A pool whose shape holds the job and whose quota does not is nearer than any whose shape does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,12 @@ def explain(snapshot: Snapshot, queue: QueueUid, request: GangRequest, limits: L
     facts = snapshot.queues.get(queue)
     quotas = tuple(q.flavor for q in facts.queue.quotas) if facts is not None else ()
     choices = list(flavor_choices(request, quotas, snapshot.flavors))
-    quota = tuple(_quota(snapshot, queue, request, choices))
-    pools = tuple(sorted((_pool(p, request, choices, limits) for p in snapshot.pools), key=_nearest_first))
-    reason = _reason(snapshot, queue, quota, pools, choices)
-    return Explanation(reason, quota, pools, tuple(_helps(snapshot, request, choices, pools, limits)))
+    quota = _quota(snapshot, facts, request, choices)
+    verdicts = (_pool(p, request, choices, quota, limits) for p in snapshot.pools)
+    pools = tuple(sorted(verdicts, key=_nearest_first))
+    shorts = tuple(quota[c] for c in choices if c in quota) or (() if choices else (_no_quota(request, facts),))
+    reason = _reason(facts, shorts, pools, snapshot)
+    return Explanation(reason, shorts, pools, tuple(_helps(snapshot, request, choices, pools, limits)))
 
 
 def _nearest_first(verdict: PoolVerdict) -> tuple[bool, float, str]:
@@ -54,50 +62,84 @@ def _nearest_first(verdict: PoolVerdict) -> tuple[bool, float, str]:
 
 
 def _reason(
-    snapshot: Snapshot,
-    queue: QueueUid,
-    quota: Sequence[PoolVerdict],
-    pools: Sequence[PoolVerdict],
-    choices: Sequence[tuple[FlavorName, ...]],
+    facts: QueueFacts | None, shorts: Sequence[PoolVerdict], pools: Sequence[PoolVerdict], snapshot: Snapshot
 ) -> Reason:
-    facts = snapshot.queues.get(queue)
     if facts is not None and facts.queue.held:
         return Reason.QUEUE_HELD
-    if choices and len(quota) == len(choices):
-        return Reason.QUOTA
     if any(p.fits for p in pools):
         return Reason.WAITING
-    return dominant_reason(pools, snapshot)
+    if pools:
+        return dominant_reason(pools, snapshot)
+    return shorts[0].reason if shorts else dominant_reason((), snapshot)
 
 
 def _quota(
-    snapshot: Snapshot, queue: QueueUid, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]
-) -> Iterator[PoolVerdict]:
-    facts = snapshot.queues.get(queue)
+    snapshot: Snapshot,
+    facts: QueueFacts | None,
+    request: GangRequest,
+    choices: Sequence[tuple[FlavorName, ...]],
+) -> dict[tuple[FlavorName, ...], PoolVerdict]:
+    """The choices of flavors for which the queue's quota has no room, and by how much."""
+    found: dict[tuple[FlavorName, ...], PoolVerdict] = {}
     if facts is None:
-        return
+        return found
     overlay = QuotaOverlay(snapshot.usage)
     for flavors in choices:
         charges = charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
         short = shortfall(facts.queue, charges, overlay)
         if short is not None:
-            flavor, resource, wanted, left = short
-            detail = (
-                f"queue {facts.queue.name} may use {left:,} more {resource} of {flavor}, the job needs {wanted:,}"
-            )
-            yield PoolVerdict(PoolName(""), False, Reason.QUOTA, flavor, f"quota of {flavor}", wanted, left, detail)
+            found[flavors] = quota_verdict(facts.queue.name, short)
+    return found
+
+
+def _no_quota(request: GangRequest, facts: QueueFacts | None) -> PoolVerdict:
+    """The queue may use none of the flavors that the job accepts."""
+    name = facts.queue.name if facts is not None else "of this job"
+    wanted = sorted({f for s in request.sets for f in s.flavors})
+    flavors = ", ".join(wanted) or "any flavor"
+    return PoolVerdict(
+        PoolName(""),
+        False,
+        Reason.QUOTA,
+        FlavorName(wanted[0] if wanted else ""),
+        f"quota of {flavors}",
+        request.gpus,
+        0,
+        f"queue {name} has no quota of {flavors}, the job needs {request.gpus:,} GPUs",
+    )
 
 
 def _pool(
-    pool: PoolView, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]], limits: Limits
+    pool: PoolView,
+    request: GangRequest,
+    choices: Sequence[tuple[FlavorName, ...]],
+    quota: Mapping[tuple[FlavorName, ...], PoolVerdict],
+    limits: Limits,
 ) -> PoolVerdict:
-    """One pool's verdict over all choices of flavors."""
-    best = _shape_verdict(pool, request, choices)
+    """One pool's verdict over all choices of flavors: the one that is nearest to a fit."""
+    if choices:
+        best = max((_choice(pool, request, c, quota.get(c)) for c in choices), key=lambda v: (v.fits, v.nearness))
+    else:
+        best = replace(_no_quota(request, None), pool=pool.name)
     standing = _standing(pool, limits)
     if standing is None:
         return best
     reason, detail = standing
     return replace(best, fits=False, reason=reason, detail=detail, nearness=best.nearness / 2)
+
+
+def _choice(
+    pool: PoolView, request: GangRequest, flavors: tuple[FlavorName, ...], short: PoolVerdict | None
+) -> PoolVerdict:
+    """What one choice of flavors means here: first whether the shape holds it, then whether quota allows it."""
+    if pool.shape is None:
+        return PoolVerdict(pool.name, False, Reason.STALE, flavors[0])
+    outcome = fit(pool.shape, request, flavors)
+    if not isinstance(outcome, Fit):
+        return verdict_of(pool.name, flavors, outcome)
+    if short is not None:
+        return replace(short, pool=pool.name, nearness=max(short.nearness, QUOTA_NEARNESS))
+    return PoolVerdict(pool.name, True, Reason.UNSPECIFIED, flavors[0], detail=fit_prose(outcome), nearness=1.0)
 
 
 def _standing(pool: PoolView, limits: Limits) -> tuple[Reason, str] | None:

@@ -24,7 +24,7 @@ from itertools import islice, product
 from types import MappingProxyType
 from typing import Final
 
-from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
+from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
 from hanse.model.queue import Charge
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
@@ -250,7 +250,7 @@ class _Cycle:
             short = shortfall(facts.queue, charges, self._quota)
             if short is not None:
                 quota_bound = True
-                verdicts.append(_quota_verdict(short))
+                verdicts.append(quota_verdict(facts.queue.name, short))
                 continue
             decision = self._place(job, request, flavors, charges, verdicts)
             if decision is not None:
@@ -442,13 +442,14 @@ def verdict_of(pool: PoolName, flavors: tuple[FlavorName, ...], no: NoFit) -> Po
     return PoolVerdict(pool, False, no.reason, flavors[0], no.constraint, no.wanted, no.found, no.detail, no.nearness)
 
 
-def _quota_verdict(short: tuple[FlavorName, str, int, int]) -> PoolVerdict:
+def quota_verdict(queue: QueueName, short: tuple[FlavorName, str, int, int]) -> PoolVerdict:
+    """The verdict of a queue's quota on a choice of flavors that it has no room for."""
     flavor, resource, wanted, left = short
-    detail = f"the queue may use {left:,} more {resource} of {flavor}, the job needs {wanted:,}"
+    detail = f"queue {queue} may use {left:,} more {resource} of {flavor}, the job needs {wanted:,}"
+    nearness = left / wanted if wanted else 0.0
     return PoolVerdict(
-        PoolName(""), False, Reason.QUOTA, flavor, f"quota {flavor} {resource}", wanted, left, detail,
-        left / wanted if wanted else 0.0,
-    )  # fmt: skip
+        PoolName(""), False, Reason.QUOTA, flavor, f"quota of {flavor} {resource}", wanted, left, detail, nearness
+    )
 
 
 def dominant_reason(verdicts: Sequence[PoolVerdict], snapshot: Snapshot) -> Reason:
@@ -458,6 +459,4 @@ def dominant_reason(verdicts: Sequence[PoolVerdict], snapshot: Snapshot) -> Reas
     """
     if verdicts:
         return max(verdicts, key=lambda v: (v.nearness, -int(v.reason))).reason
-    if not snapshot.pools:
-        return Reason.NO_POOLS
-    return Reason.FLAVOR
+    return Reason.QUOTA if snapshot.pools else Reason.NO_POOLS  # no flavor that the queue may use was left to ask for

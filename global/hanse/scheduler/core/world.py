@@ -61,6 +61,8 @@ class World:
         self.growth = 0  # stamp of the last growth of any pool's capacity, or of the usability of a pool
         self.freed = 0  # stamp of the last time when any queue's quota may have got room
         self.settings_changed = 0  # counts up when a queue, flavor or pool setting changes
+        self.agents: dict[PoolName, int] = {}  # revision of each pool's newest attach: the epoch that counts
+        self.agents_changed = 0  # counts up with every attach
         self._queue_values: dict[QueueName, tuple[Queue, int]] = {}
         self._pools: dict[PoolName, _Pool] = {}
         self._pool_of: dict[str, PoolName] = {}
@@ -148,6 +150,11 @@ class World:
     def put_head(self, name: PoolName, flavor: FlavorName, revision: int) -> None:
         """Somebody took from a flavor of the pool at this revision, or an operator bumped it (0: removed)."""
         self._pool(name).heads[flavor] = revision
+
+    def put_agent(self, name: PoolName, revision: int) -> None:
+        """An agent has attached at this revision: what an older one still says counts for nothing."""
+        self.agents[name] = revision
+        self.agents_changed += 1
 
     def put_attached(self, name: PoolName, replica: str) -> None:
         """The pool's agent has a stream to that replica; empty for none."""

@@ -165,6 +165,8 @@ def _on_pool(world: World, event: Event) -> None:
     flavor = keys.head_flavor(kv.key)
     if flavor is not None:
         world.put_head(name, flavor, 0 if gone else kv.mod_revision)
+    elif kv.key == keys.pool_agent(name) and not gone:
+        world.put_agent(name, kv.mod_revision)
     elif kv.key == keys.pool_config(name):
         if gone:
             world.remove_pool(name)

@@ -99,6 +99,7 @@ class Replica:
         self._session_left = asyncio.Event()
         self._attaching: dict[PoolName, list[str]] = {}
         self._one_attach = asyncio.Lock()
+        self._agents_seen = 0
         self.summaries = Summaries(self.world, clock, config.federation, self._heard)
         self.states = States(store, self._changed)
         self.feed = Feed(store, self.world, clock, self._feed_changed)
@@ -238,9 +239,23 @@ class Replica:
         self.fleet.touch()
 
     def _feed_changed(self) -> None:
+        if self.world.agents_changed != self._agents_seen:
+            self._agents_seen = self.world.agents_changed
+            self._end_superseded()
         self.roots.look()
         self.cycle.wake()
         self.fleet.touch()
+
+    def _end_superseded(self) -> None:
+        """End streams whose epoch is not the pool's any more.
+
+        An attach whose agent had given up waiting for it can be granted later than the one that was answered: the
+        agent then has a stream whose reports would count for nothing. It attaches once more.
+        """
+        for pool in sorted(self._sessions):
+            if self.world.agents.get(pool, 0) > self._sessions[pool].granted.epoch.revision:
+                log.warning("session_superseded", extra={"pool": pool})
+                self._sessions[pool].end()
 
     # ---- links -----------------------------------------------------------------------------------------------
 
@@ -294,6 +309,7 @@ class Replica:
             on_summary=self.summaries.take_from_agent,
         )
         self._sessions[hello.pool] = session
+        self._end_superseded()
         try:
             await session.run()
         except BaseExceptionGroup as errors:
