@@ -5,15 +5,16 @@ one pod asks. Selectors are read from the labels themselves. Pods that are exact
 counts them, so that a gang of several sets never finds more room here than its exact sets would find there.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from hanse.agent.core.columns import Columns, Ints
 from hanse.agent.core.hosts import is_state
 from hanse.agent.core.inventory import Inventory, Node
 from hanse.agent.core.topology import Domain
-from hanse.model.ids import FlavorName
 from hanse.model.selectors import untolerated
 from hanse.shape.capacity import Cap, joined, lowest
 from hanse.shape.classes import Answer, HostClass
@@ -31,77 +32,98 @@ class Counted:
 
 def count(inventory: Inventory, s: SetAsk) -> Counted:
     """The pool as a set sees it, node by node."""
+    columns = inventory.columns()
     most = pods_per_node(inventory, s)
     groups: list[list[int]] = []
     views: list[View] = []
-    known_preferred = not s.preferred
+    first = 0
     for g, (levels, root) in enumerate(zip(inventory.trees, inventory.roots, strict=True)):
         rungs = ladder(levels)
-        known_preferred = known_preferred or rungs.find(s.preferred) is not None
+        starts = columns.starts[first : first + columns.lows[g] + 1]
+        first += columns.lows[g]
         depth = rungs.find(s.required) if s.required else -1
         layers = layered(s.slices, rungs)
         if depth is None or isinstance(layers, Refused) or not root.kids:
             continue
         exclusive = layers.exclusive if layers.exclusive < rungs.depth else -1
         lens = Lens((), (), layers.floors, layers.steps, exclusive, certain=True)
-        counter = _Counter(inventory, s.flavor, most, layers, lens, groups)
-        views.append(View(g, rungs, lens, counter.cap(root, -1), depth))
-    return Counted(views if known_preferred else [], groups)
+        leaves = iter(_leaves(columns, most, starts, s, layers, groups))
+        views.append(View(g, rungs, lens, _cap(root, leaves, lens, -1), depth))
+    known = not s.preferred or any(ladder(levels).find(s.preferred) is not None for levels in inventory.trees)
+    return Counted(views if known else [], groups)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counter:
-    inventory: Inventory
-    flavor: FlavorName
-    most: list[int]
-    layers: Layers
-    lens: Lens
-    groups: list[list[int]]
-
-    def cap(self, domain: Domain, depth: int) -> Cap:
-        if domain.kids or domain.parent is None:
-            kids = tuple([(self.cap(domain.kids[name], depth + 1), 1) for name in sorted(domain.kids)])
-            return joined(None, kids, self.lens, depth)
-        return self._leaf(domain, depth)
-
-    def _leaf(self, domain: Domain, depth: int) -> Cap:
-        nodes = sorted([self.inventory.at(slot) for slot in domain.slots], key=lambda node: node.name)
-        alike: dict[tuple[int, int, int], list[int]] = {}
-        whole, whole_hosts, free_gpus = True, 0, 0
-        for node in nodes:
-            if node.at is None or node.kind is None:
-                continue
-            is_whole = node.free_gpus == node.kind.cls.gpus
-            whole = whole and is_whole
-            whole_hosts += is_whole and node.kind.cls.gpus > 0
-            free_gpus += node.free_gpus if node.flavor == self.flavor else 0
-            most = self.layers.on_host(self.most[node.slot], whole=is_whole)
-            if most:
-                alike.setdefault((most, node.free_gpus, node.kind.cls.gpus), []).append(node.slot)
-        hist: list[tuple[int, int, int, int, int]] = []
-        for (most, free, full), slots in sorted(alike.items()):
-            hist.append((most, len(slots), len(self.groups), free, full))
-            self.groups.append(slots)
-        return lowest(None, hist, self.lens, depth, free=free_gpus, whole=whole, whole_hosts=whole_hosts)
+def _cap(domain: Domain, leaves: "Iterator[_Leaf]", lens: Lens, depth: int) -> Cap:
+    """The capacity of a domain; `leaves` come in the order of paths."""
+    if domain.kids or domain.parent is None:
+        kids = tuple([(_cap(domain.kids[name], leaves, lens, depth + 1), 1) for name in sorted(domain.kids)])
+        return joined(None, kids, lens, depth)
+    low = next(leaves)
+    return lowest(None, low.hist, lens, depth, free=low.free, whole=low.whole, whole_hosts=low.whole_hosts)
 
 
-def pods_per_node(inventory: Inventory, s: SetAsk) -> list[int]:
-    """By slot, how many pods of the set the node could take now."""
-    answers = {cls: _answer(inventory, cls, s) for cls in inventory.table.classes}
-    slots: list[int] = []
-    out = [0] * len(inventory.nodes)
-    for node in inventory.nodes:
-        if node is None or node.at is None or node.kind is None:
+class _Leaf(NamedTuple):
+    hist: list[tuple[int, int, int, int, int]]
+    free: int
+    whole: bool
+    whole_hosts: int
+
+
+def _leaves(
+    columns: Columns, most: Ints, starts: list[int], s: SetAsk, layers: Layers, groups: list[list[int]]
+) -> list[_Leaf]:
+    """The lowest domains of one tree: hosts that are alike in every way that counts are one entry."""
+    rows = slice(starts[0], starts[-1])
+    number, free, full = columns.number[rows], columns.free[rows], columns.full[rows]
+    usable, whole = number >= 0, free == full
+    can = most[rows] // layers.host * layers.host
+    if layers.exclusive == len(layers.floors):
+        can = np.where(whole, can, 0)
+    offsets = np.array(starts[:-1]) - starts[0]
+    of_flavor = columns.of_flavor(s.flavor)[rows]
+    free_sums = np.add.reduceat(np.where(of_flavor & usable, free, 0), offsets).tolist()
+    broken = np.add.reduceat(usable & ~whole, offsets).tolist()
+    whole_hosts = np.add.reduceat(usable & whole & (full > 0), offsets).tolist()
+    hists = _hists(columns, starts, can, free, full, groups)
+    return [_Leaf(hists.get(i, []), free_sums[i], not broken[i], whole_hosts[i]) for i in range(len(starts) - 1)]
+
+
+def _hists(
+    columns: Columns, starts: list[int], can: Ints, free: Ints, full: Ints, groups: list[list[int]]
+) -> dict[int, list[tuple[int, int, int, int, int]]]:
+    """By lowest domain, (pods, hosts, index in `groups`, free, full) of hosts that are alike."""
+    held = np.flatnonzero(can)
+    low = np.repeat(np.arange(len(starts) - 1), np.diff(starts))[held]
+    order = np.lexsort((full[held], free[held], can[held], low))
+    keys = np.stack((low, can[held], free[held], full[held]))[:, order]
+    edges = [0, *(np.flatnonzero(np.any(keys[:, 1:] != keys[:, :-1], axis=0)) + 1).tolist(), len(held)]
+    slots = [columns.nodes[row].slot for row in (held[order] + starts[0]).tolist()]
+    out: dict[int, list[tuple[int, int, int, int, int]]] = {}
+    if not slots:
+        return out
+    for (i, pods, gpus, of), first, end in zip(keys[:, edges[:-1]].T.tolist(), edges, edges[1:], strict=False):
+        out.setdefault(i, []).append((pods, end - first, len(groups), gpus, of))
+        groups.append(slots[first:end])
+    return out
+
+
+def pods_per_node(inventory: Inventory, s: SetAsk) -> Ints:
+    """By row of the columns, how many pods of the set the node could take now."""
+    columns = inventory.columns()
+    out: Ints = np.zeros(len(columns.nodes), dtype=np.int64)
+    for number, cls in enumerate(inventory.table.classes):
+        answer = _answer(inventory, cls, s)
+        if answer is Answer.NO:
             continue
-        answer = answers[node.kind.cls]
-        if answer is Answer.NO or (answer is Answer.MAYBE and not s.selector.matches(node.facts.labels)):
-            continue
-        if node.kind.cls.is_exact(s.pod):
-            out[node.slot] = node.free_gpus // s.pod[node.kind.cls.gpu]
+        rows = np.flatnonzero(columns.number == number)
+        if cls.is_exact(s.pod):
+            most = columns.free[rows] // s.pod[cls.gpu]
         else:
-            slots.append(node.slot)
-    for slot, most in zip(slots, _divided(inventory, slots, s).tolist(), strict=True):
-        out[slot] = most
+            most = np.min([columns.left(name)[rows] // amount for name, amount in s.pod.items()], axis=0)
+        if answer is Answer.MAYBE:
+            matches = [s.selector.matches(columns.nodes[row].facts.labels) for row in rows.tolist()]
+            most = np.where(np.array(matches, dtype=bool), most, 0)
+        out[rows] = most
     return out
 
 
@@ -110,15 +132,6 @@ def _answer(inventory: Inventory, cls: HostClass, s: SetAsk) -> Answer:
         return Answer.NO
     table = inventory.table
     return cls.selected(s.selector, table.left_out, open_ended=table.open_ended)
-
-
-def _divided(inventory: Inventory, slots: list[int], s: SetAsk) -> NDArray[np.int64]:
-    most = np.full(len(slots), np.iinfo(np.int64).max, dtype=np.int64)
-    nodes: list[Node] = [inventory.at(slot) for slot in slots]
-    for name, amount in s.pod.items():
-        left = np.fromiter((node.free(name) for node in nodes), dtype=np.int64, count=len(nodes))
-        np.minimum(most, np.maximum(left, 0) // amount, out=most)
-    return most
 
 
 def wrong_kind(node: Node, s: SetAsk) -> str:

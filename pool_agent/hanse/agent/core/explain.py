@@ -155,11 +155,12 @@ def _most_per_node(inventory: Inventory, s: SetAsk) -> dict[int, int]:
 
 
 def _missing(inventory: Inventory, s: SetAsk, domains: list[Domain], most: dict[int, int]) -> tuple[Missing, ...]:
-    now = pods_per_node(inventory, s)
+    rows = inventory.columns().row
+    now: list[int] = pods_per_node(inventory, s).tolist()
     reasons: dict[str, int] = {}
     for low in domains:
         for slot in low.slots:
-            if slot in most and now[slot] < most[slot]:
+            if slot in most and now[rows[slot]] < most[slot]:
                 why = _why(inventory.at(slot), s)
                 reasons[why] = reasons.get(why, 0) + 1
     common = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))[:MISSING_LISTED_MAX]

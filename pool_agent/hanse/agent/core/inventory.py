@@ -11,6 +11,7 @@ is rebuilt from the cluster's records equals the one that was lost.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from hanse.agent.core.columns import Columns
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import LABEL_VALUES_MAX, LabelCensus, Selectable, class_of, class_order, flavor_of
 from hanse.agent.core.node import Account, HostKind, Node, PodKind, account
@@ -64,6 +65,8 @@ class Inventory:
         self._table = Table(())
         self._dirty: dict[int, None] = {}
         self._relabelled: dict[int, None] = {}
+        self._columns: Columns | None = None
+        self._resettled: dict[int, None] = {}
         self._clipped = 0
         self._shape: Shape | None = None
         self._empty: Shape | None = None
@@ -131,7 +134,7 @@ class Inventory:
         self._vacant.append(slot)
         self._dirty.pop(slot, None)
         self._relabelled.pop(slot, None)
-        self._shape = self._empty = None
+        self._shape = self._empty = self._columns = None
 
     def hold(self, name: NodeName, pods: Usage) -> None:
         """Adds pods of ours to a node, by what one of them uses."""
@@ -198,6 +201,17 @@ class Inventory:
             groups = [(levels, self._emptied(root)) for levels, root in zip(self.trees, self.roots, strict=True)]
             self._empty = self._shaped(groups, 0)
         return self._empty
+
+    def columns(self) -> Columns:
+        """The nodes as arrays, up to date."""
+        self.sync()
+        if self._columns is None:
+            trees = [[[self._at(slot) for slot in low.slots] for low in lowest(root)] for root in self.roots]
+            self._columns = Columns(trees)
+        else:
+            self._columns.renew([self._at(slot) for slot in self._resettled])
+        self._resettled.clear()
+        return self._columns
 
     def rebuilt(self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]]) -> "Inventory":
         """The same nodes and usage under other flavors or levels."""
@@ -293,6 +307,8 @@ class Inventory:
         self._leave_class(node)
         labels = node.facts.labels
         flavor = flavor_of(labels, self.flavors)
+        if flavor != node.flavor:
+            self._columns = None
         kind: HostKind | None = None
         if flavor is not None:
             cls = class_of(node.facts, flavor, self._selectable)
@@ -310,6 +326,7 @@ class Inventory:
             node.tree = tree
             node.domain = home(self.roots[tree], path)
             node.domain.slots[node.slot] = None
+            self._columns = None
         self._empty = None
 
     def _leave_class(self, node: Node) -> None:
@@ -347,7 +364,7 @@ class Inventory:
             if node is not None:
                 self._unbin(node)
                 self._dirty[node.slot] = None
-        self._empty = self._shape = None
+        self._empty = self._shape = self._columns = None
         self._classes_changed = False
 
     def _unbin(self, node: Node) -> None:
@@ -362,6 +379,8 @@ class Inventory:
         """Puts a node into the bin where it belongs now."""
         at = node.at
         node.weigh()
+        if self._columns is not None:
+            self._resettled[node.slot] = None
         kind = node.kind
         now = None if kind is None or node.why or kind.number < 0 else (kind.number, node.free_gpus)
         assert node.domain is not None
