@@ -14,6 +14,7 @@ from typing import Final
 
 from hanse.agent.cluster.port import Claim, ClusterUnavailable, Superseded
 from hanse.agent.core.fence import check_welcome
+from hanse.agent.core.topology import usable_levels
 from hanse.agent.shell.config import AgentConfig
 from hanse.agent.shell.pool import Pool
 from hanse.agent.shell.publisher import Publisher
@@ -97,8 +98,7 @@ class Link:
     def _hello(self, claim: Claim) -> Hello:
         config, pool = self._config, self._pool
         levels = pool.levels
-        if all(level.key != HOST_KEY for level in levels):
-            levels = (*levels, Level(HOST_KEY, HOST_ALIAS))
+        levels = (*usable_levels(levels), Level(HOST_KEY, HOST_ALIAS))  # the host once, whatever its label is called
         return Hello(
             version=LINK_VERSION,
             pool=config.pool,
