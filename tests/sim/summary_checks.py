@@ -102,7 +102,7 @@ def gpus_of(hold: Hold) -> int:
 
 def all_gpus(engine: Engine) -> int:
     """GPUs of a cluster in which nothing is broken."""
-    return sum(rooms.whole(engine, node)[GPU] for node in range(len(engine.nodes)))
+    return sum(rooms.whole(engine, node).get(GPU, 0) for node in range(len(engine.nodes)))
 
 
 def usable_gpus(engine: Engine) -> tuple[int, int]:
@@ -110,7 +110,7 @@ def usable_gpus(engine: Engine) -> tuple[int, int]:
     total = free = 0
     for node in range(len(engine.nodes)):
         if rooms.usable(engine, node):
-            gpus = rooms.offered(engine, node)[GPU]
+            gpus = rooms.offered(engine, node).get(GPU, 0)
             total += gpus
             free += max(0, gpus - rooms.foreign(engine, node).get(GPU, 0))
     return total, free
