@@ -79,7 +79,7 @@ def fit_ask(shape: Shape, ask: Ask) -> Fit | NoFit:
 
 
 def quick_reject(shape: Shape, ask: Ask) -> bool:
-    """True only if `fit_ask` would refuse: sorts out pools in about a microsecond each."""
+    """True only if `fit_ask` would refuse: sorts out pools in a few microseconds each."""
     return any(unnamed(shape, s) for s in ask.sets)
 
 

@@ -7,6 +7,10 @@ no leftover at all, which nothing can beat) and by a bitset over sums where swap
 
 from math import gcd
 
+SUMS_WORK_MAX = (
+    2_000_000_000  # bits; beyond it the swaps' answer stands: the same number of parts, a sum near the least
+)
+
 Parts = tuple[tuple[int, int], ...]  # (size > 0, how many), largest size first, sizes distinct
 
 
@@ -31,7 +35,7 @@ def tightest(parts: Parts, n: int) -> dict[int, int]:
         total = _swap_last(parts, chosen, total, n)
     if total > least:
         total = _swap_once(parts, chosen, total, n)
-    if total > least:
+    if total > least and len(parts) * count * n <= SUMS_WORK_MAX:
         return _by_sums(parts, count, n)
     return chosen
 
@@ -59,14 +63,30 @@ def least_sums(parts: Parts, most: int, *, exact: bool) -> tuple[list[int], list
 
 def _reach(parts: Parts) -> list[int]:
     """For every number of parts, the sums that so many can reach, as bits of an integer."""
-    reach = [1]
+    return _sums(_bundles(parts), sum([many for _, many in parts]))[-1]
+
+
+def _bundles(parts: Parts) -> list[tuple[int, int]]:
+    """(size, number) of bundles of equal parts, from which every number of them can be put together."""
+    out: list[tuple[int, int]] = []
     for size, many in parts:
-        following = reach + [0] * many
-        for used, sums in enumerate(reach):
-            for more in range(1, many + 1):
-                following[used + more] |= sums << (size * more)
-        reach = following
-    return reach
+        number = 1
+        while many > 0:
+            number = min(number, many)
+            out.append((size * number, number))
+            many -= number
+            number *= 2
+    return out
+
+
+def _sums(bundles: list[tuple[int, int]], count: int) -> list[list[int]]:
+    """After 0, 1, … bundles: for every number of parts up to `count`, the sums in reach, as bits."""
+    reach = [1] + [0] * count
+    trail = [reach]
+    for size, number in bundles:
+        reach = [sums | reach[used - number] << size if used >= number else sums for used, sums in enumerate(reach)]
+        trail.append(reach)
+    return trail
 
 
 def _first_bit(bits: int) -> int:
@@ -121,29 +141,14 @@ def _swap_once(parts: Parts, chosen: dict[int, int], total: int, n: int) -> int:
 
 
 def _by_sums(parts: Parts, count: int, n: int) -> dict[int, int]:
-    """Exact: for each size in turn, the sums that so many parts can reach, as bits of an integer."""
-    reach = [1] + [0] * count
-    trail = [reach]
-    for size, many in parts:
-        following = list(reach)
-        for used in range(count + 1):
-            if reach[used]:
-                for more in range(1, min(many, count - used) + 1):
-                    following[used + more] |= reach[used] << (size * more)
-        reach = following
-        trail.append(reach)
-    return _walk_back(parts, trail, count, n + _first_bit(reach[count] >> n))
-
-
-def _walk_back(parts: Parts, trail: list[list[int]], count: int, total: int) -> dict[int, int]:
+    """The smallest sum exactly: every sum in reach, then back from the first that suffices."""
+    bundles = _bundles(parts)
+    trail = _sums(bundles, count)
+    total = n + _first_bit(trail[-1][count] >> n)
     chosen: dict[int, int] = {}
-    for i in range(len(parts) - 1, -1, -1):
-        size, many = parts[i]
-        for more in range(min(many, count, total // size), -1, -1):
-            if trail[i][count - more] >> (total - size * more) & 1:
-                break
-        if more:
-            chosen[size] = more
-        count -= more
-        total -= size * more
+    for (size, number), before in zip(reversed(bundles), reversed(trail[:-1]), strict=True):
+        if not before[count] >> total & 1:
+            chosen[size // number] = chosen.get(size // number, 0) + number
+            count -= number
+            total -= size
     return chosen

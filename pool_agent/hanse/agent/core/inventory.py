@@ -24,7 +24,7 @@ from hanse.shape.classes import HostClass
 from hanse.shape.domains import Branch, branch, leaf
 from hanse.shape.domains import Node as ShapeNode
 from hanse.shape.lens import Table
-from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
+from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_BYTES_MAX, LEVELS_MAX
 from hanse.shape.shape import Group, Shape
 
 if TYPE_CHECKING:
@@ -51,6 +51,9 @@ class Inventory:
         self.trees = tuple(usable_levels(levels) for levels in trees) or ((),)
         if len(self.trees) > GROUPS_MAX or any(len(levels) > LEVELS_MAX for levels in self.trees):
             raise ValueError(f"levels: at most {GROUPS_MAX} trees of at most {LEVELS_MAX} levels each")
+        text = sum(len(f"{x.key}{x.alias}".encode()) for levels in self.trees for x in levels)
+        if text > LEVELS_BYTES_MAX:
+            raise ValueError(f"levels: {text} bytes of names are over the limit of {LEVELS_BYTES_MAX}")
         self.roots = tuple(Domain("", None) for _ in self.trees)
         self.nodes: list[Node | None] = []
         self._slot: dict[NodeName, int] = {}
