@@ -127,13 +127,16 @@ async def test_a_file_locked_by_another_program(path: Path, store: SqliteStore) 
     assert "after" in found
 
 
-async def test_a_queue_that_is_full_refuses(path: Path, store: SqliteStore) -> None:
+async def test_a_queue_that_is_full_refuses(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hanse.store.sqlite.file.BUSY_TIMEOUT_S", 60.0)  # the first one waits as long as it takes
+    store = await SqliteStore.open(path, SystemClock())
     intruder = sqlite3.connect(path, isolation_level=None)
     intruder.execute("BEGIN IMMEDIATE")
-    first = asyncio.create_task(store.transact(put("first")), name="first")
+    first = asyncio.create_task(store.transact(put("first"), deadline_s=60.0), name="first")
     await asyncio.sleep(0)
     await taken_up(store)
-    many = [asyncio.create_task(store.transact(put(f"k{n}")), name=f"k{n}") for n in range(QUEUE_JOBS_MAX + 10)]
+    writes = [store.transact(put(f"k{n}"), deadline_s=60.0) for n in range(QUEUE_JOBS_MAX + 10)]
+    many = [asyncio.create_task(write, name="write") for write in writes]
     await store.read(["first"])
     intruder.close()
     answers: list[Outcome | BaseException] = await asyncio.gather(first, *many, return_exceptions=True)
@@ -141,6 +144,7 @@ async def test_a_queue_that_is_full_refuses(path: Path, store: SqliteStore) -> N
     assert len(refused) == 10
     assert all("wait for the disk" in str(answer) for answer in refused)
     assert sum(isinstance(answer, Committed) for answer in answers) == len(answers) - len(refused)
+    await store.close()
 
 
 async def test_closing_finishes_what_waits(path: Path) -> None:
