@@ -15,6 +15,7 @@ from hanse.cli.commands import (
     federation,
     jobs,
     logs,
+    processes,
     queues,
     sim,
     simcluster,
@@ -29,7 +30,7 @@ COMPLETE_VARIABLE: Final = "_HANSE_COMPLETE"
 GROUPS: Final = {
     "Jobs": ("submit", "jobs", "job", "explain", "wait", "watch", "logs", "cancel", "convert"),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "queues", "queue", "apply"),
-    "Federations": ("demo", "up", "sim", "sim-cluster"),
+    "Federations": ("demo", "up", "global", "agent", "sim", "sim-cluster"),
     "This command": ("completion", "version"),
 }
 
@@ -118,6 +119,8 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "apply": applying.apply,
     "demo": federation.demo,
     "up": federation.up,
+    "global": processes.global_replica,
+    "agent": processes.agent,
     "sim-cluster": simcluster.sim_cluster,
     "completion": completion.completion,
     "version": version.version,

@@ -1,4 +1,4 @@
-"""What pydantic says about a fleet file, as one line with path, line and a hint."""
+"""What pydantic says about a file, as one line with path, line and a hint."""
 
 from collections.abc import Mapping
 from difflib import get_close_matches
@@ -20,9 +20,9 @@ _WANTED: Final = {
 }
 
 
-def first_refusal(error: ValidationError, lines: Mapping[str, int]) -> InvalidArgument:
+def first_refusal(error: ValidationError, lines: Mapping[str, int], model: Any = FleetModel) -> InvalidArgument:
     """The refusal to show: what is wrong goes before what is missing, then the first line."""
-    refusals = [_refusal(detail, lines) for detail in error.errors(include_url=False)]
+    refusals = [_refusal(detail, lines, model) for detail in error.errors(include_url=False)]
     return min(refusals, key=lambda refusal: (refusal.reason == "MISSING", refusal.line))
 
 
@@ -32,12 +32,12 @@ def hint(word: str, known: list[str]) -> str:
     return f"; did you mean {quoted(near[0])}?" if near else f"; there are: {', '.join(known)}"
 
 
-def _refusal(detail: ErrorDetails, lines: Mapping[str, int]) -> InvalidArgument:
+def _refusal(detail: ErrorDetails, lines: Mapping[str, int], model: Any) -> InvalidArgument:
     path = _path(detail["loc"])
     line = line_of(path, lines)
     match detail["type"]:
         case "extra_forbidden":
-            suggestion = hint(str(detail["loc"][-1]), _fields_at(detail["loc"][:-1]))
+            suggestion = hint(str(detail["loc"][-1]), _fields_at(model, detail["loc"][:-1]))
             reason, message = "UNKNOWN_FIELD", f"no field of this name{suggestion}"
         case "missing":
             reason, message = "MISSING", "is missing"
@@ -55,9 +55,8 @@ def _path(loc: tuple[int | str, ...]) -> str:
     return "".join(parts).removeprefix(".")
 
 
-def _fields_at(loc: tuple[int | str, ...]) -> list[str]:
+def _fields_at(model: Any, loc: tuple[int | str, ...]) -> list[str]:
     """Names that a model has at this place."""
-    model: Any = FleetModel
     for part in loc:
         if isinstance(part, str) and part in getattr(model, "model_fields", {}):
             model = _model_inside(model.model_fields[part].annotation)

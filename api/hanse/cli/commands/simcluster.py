@@ -1,15 +1,24 @@
-"""`hanse sim-cluster`: a simulated cluster as a process of its own, which outlives agents and schedulers."""
+"""`hanse sim-cluster`: simulated clusters as a process of their own, which outlives agents and schedulers."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hanse.cli.services import (
+    ConfigOption,
+    FirstLineOption,
+    LogFormatOption,
+    LogLevelOption,
+    SetOption,
+    run_process,
+    settings_of_process,
+)
 from hanse.cli.session import Session, session_of
-from hanse.cli.settings import Output
 
 if TYPE_CHECKING:
     from hanse.simcluster.cluster import SimCluster
+    from hanse.up.sim_settings import SimClusterSettings
 
 
 def sim_cluster(
@@ -21,42 +30,50 @@ def sim_cluster(
         Path | None, typer.Option("--fleet", metavar="FILE", help="Fleet file. [default: the demo's]")
     ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where to answer; port 0 takes a free one.")
-    ] = "127.0.0.1:0",
+        str | None, typer.Option("--listen", metavar="HOST:PORT", help="Where to answer. [default: a free port]")
+    ] = None,
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FOLDER", help="Where pods live on. [default: only in memory]")
     ] = None,
-    output: Annotated[
-        Output | None, typer.Option("--output", "-o", metavar="table|json|yaml", help="Form of the first line.")
-    ] = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
+    log_level: LogLevelOption = None,
+    log_format: LogFormatOption = None,
+    output: FirstLineOption = None,
 ) -> None:
     """Run simulated clusters, until Ctrl-C or SIGTERM. With --state, pods run on through every restart.
 
     \b
     hanse sim-cluster --pool iowa-h100 --listen 127.0.0.1:7400 --state iowa
+    hanse sim-cluster --fleet fleet.yaml --state clusters
     """
-    from hanse.kit.logs import configure
-    from hanse.kit.process import run
+    from hanse.up.sim_settings import SimClusterSettings
 
-    session = session_of(None, output)
-    configure()
-    run(_serve(session, tuple(pool or ()), fleet, listen, state))
+    flags = {
+        "pools": pool or None,
+        "fleet": fleet,
+        "listen": listen,
+        "state": state,
+        "log_level": log_level,
+        "log_format": log_format,
+    }
+    settings = settings_of_process(SimClusterSettings, config, sets, flags)
+    run_process(_serve(session_of(None, output), settings), settings)
 
 
-async def _serve(
-    session: Session, pools: tuple[str, ...], fleet: Path | None, listen: str, state: Path | None
-) -> None:
-    from hanse.cli.stopping import until_stopped
+async def _serve(session: Session, settings: "SimClusterSettings") -> None:
+    from hanse.kit.process import settle_memory
     from hanse.simcluster.server import serve
 
-    clusters = _clusters(pools, fleet, state)
+    clusters = _clusters(settings.pools, settings.fleet, settings.state)
 
     def ready(address: str) -> None:
+        settle_memory()
         names = sorted(clusters)
         told = f"simulates {', '.join(names)} at {address}; Ctrl-C ends it\n"
         session.say_next({"address": address, "pools": names}, lambda paper: told)
 
-    await until_stopped(serve(listen, clusters, ready=ready))
+    await serve(settings.listen, clusters, ready=ready)
 
 
 def _clusters(pools: tuple[str, ...], fleet: Path | None, state: Path | None) -> "dict[str, SimCluster]":

@@ -1,0 +1,79 @@
+"""Agents as a process: one pool's in production, many where processes are counted.
+
+Each agent is for itself: its own stream, its own connection to the bus, its own cluster behind the port. The process
+holds nothing that would be missed; killed and started again, its agents rebuild what they know from their clusters.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+
+from hanse.agent.cluster.port import ClusterPort
+from hanse.agent.cluster.simulated_grpc import GrpcCluster
+from hanse.agent.shell.dial import Dialer
+from hanse.kit.clock import Clock
+from hanse.kit.tasks import cancelled
+from hanse.model.errors import InvalidArgument
+from hanse.model.names import quoted
+from hanse.up.agent_settings import AgentSettings, PoolSettings
+from hanse.up.agents import keep_agent
+from hanse.up.opening import opened_bus
+from hanse.up.tokens import read_token
+
+log = logging.getLogger(__name__)
+
+
+async def run_agents(
+    settings: AgentSettings, clock: Clock, rng: random.Random, running: Callable[[], None] = lambda: None
+) -> None:
+    """Run the agents of all pools until cancelled.
+
+    Args:
+        running: called once all are at work; they attach when a replica answers.
+
+    Raises:
+        HanseError: the settings cannot be used.
+    """
+    _check_names(settings)
+    token = read_token(settings.token_file)
+    addresses = [checked_address(text) for text in settings.replicas]
+    bus = opened_bus(settings.bus)
+    async with AsyncExitStack() as stack:
+        tasks: list[asyncio.Task[object]] = []
+        for number, pool in enumerate(settings.pools):
+            port = cluster_port(pool.cluster or settings.cluster, pool, stack)
+            dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token)
+            own = random.Random(rng.getrandbits(64))
+            work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own)
+            tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))
+        stack.push_async_callback(cancelled, tasks)
+        running()
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+
+
+def cluster_port(text: str, pool: PoolSettings, stack: AsyncExitStack) -> ClusterPort:
+    """The cluster that a text names. Raises InvalidArgument."""
+    kind, _, rest = text.partition(":")
+    if kind != "sim" or not rest:
+        what = f"{quoted(text)} is no cluster; write sim:HOST:PORT"
+        raise InvalidArgument(what, reason="CLUSTER", path="--cluster")
+    port = GrpcCluster(checked_address(rest), pool.name)
+    stack.push_async_callback(port.close)
+    return port
+
+
+def checked_address(text: str) -> str:
+    """HOST:PORT. Raises InvalidArgument."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65_536 or any(c in "/@ " for c in host):
+        raise InvalidArgument(f"{quoted(text)} is not HOST:PORT", reason="ADDRESS")
+    return text
+
+
+def _check_names(settings: AgentSettings) -> None:
+    names = [pool.name for pool in settings.pools]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidArgument(f"pool {quoted(twice[0])} is there twice", reason="DUPLICATE_NAME", path="pools")

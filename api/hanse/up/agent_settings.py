@@ -1,0 +1,194 @@
+"""What `hanse agent` can be told."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic_settings import NoDecode
+
+from hanse.agent.shell.config import SUMMARY_INTERVAL_LEAST_S, AgentConfig
+from hanse.model.ids import PoolName
+from hanse.model.placement import Level
+from hanse.up.fleet_file import LabelKey, Labels, LabelValue, Name
+from hanse.up.settings import COMMON_FLAGS, ProcessSettings, Split, Texts, setting
+
+_AGENT: Final = AgentConfig(PoolName("default"))
+_DAY_S: Final = 86_400
+
+
+class LevelSettings(BaseModel):
+    """One level of a pool's topology."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    key: LabelKey = setting(..., "Label of the nodes that carries it.", why="")
+    alias: LabelValue = setting("", "Short name, by which jobs may ask for it.", why="The key always works.")
+
+
+class PoolSettings(BaseModel):
+    """One pool that this process has the agent of."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name = setting(..., "Name of the pool; it stays with its cluster for ever.", why="")
+    cluster: str = setting(
+        "", "Its cluster. Empty: the process's `cluster`.", why="Simulated clusters share a server."
+    )
+    region: LabelValue = setting("", "Region.", why="Shown, and open to selectors.")
+    labels: Labels = setting({}, "Labels of the pool itself.", why="Shown, and open to selectors.")
+    cost: int = setting(0, "Price of a GPU-hour in thousandths of the site's unit.", why="Unknown.", ge=0, le=10**9)
+    dialect: str = setting(
+        "", "Whose labels its nodes carry. Empty: finds out.", why="The nodes tell.", max_length=63
+    )
+    levels: tuple[LevelSettings, ...] | None = setting(
+        None,
+        "Levels of its topology, coarse to fine. None: found in the nodes' labels.",
+        why="The nodes tell.",
+        max_length=16,
+    )
+
+
+def _named(value: object) -> object:
+    """A pool by its name alone."""
+    if isinstance(value, list | tuple):
+        return [{"name": item} if isinstance(item, str) else item for item in value]
+    return value
+
+
+Pools = Annotated[tuple[PoolSettings, ...], NoDecode, BeforeValidator(_named), Split]
+
+
+class AgentSettings(ProcessSettings):
+    """Agents of one or more pools, in one process."""
+
+    COMMAND: ClassVar[str] = "agent"
+    FLAGS: ClassVar[Mapping[str, str]] = {
+        **COMMON_FLAGS,
+        "cluster": "--cluster",
+        "pools": "--pool",
+        "replicas": "--global",
+        "bus": "--bus",
+        "token_file": "--token-file",
+    }
+
+    cluster: str = setting(
+        ...,
+        "Where the clusters are: `sim:HOST:PORT` for simulated ones.",
+        why="There is no good guess.",
+    )
+    pools: Pools = setting(
+        ...,
+        "Pools that this process has the agents of: names, or mappings.",
+        why="One pool to a process in production; many where a bench counts processes.",
+        min_length=1,
+        max_length=1_000,
+    )
+    replicas: Texts = setting(
+        ...,
+        "HOST:PORT of every global replica; they are dialled in turn.",
+        why="Any replica will do, and each may die.",
+        min_length=1,
+        max_length=64,
+    )
+    bus: str = setting(
+        "",
+        "Broker that carries summaries: `mqtt://HOST:PORT`. Empty: none.",
+        why="Without one, summaries go by the link alone.",
+    )
+    token_file: Path | None = setting(
+        None,
+        "File that holds the token which is shown to the replicas.",
+        why="Needed where they have a `tokens_file`.",
+    )
+    summary_min_interval_s: float = setting(
+        _AGENT.summary_min_interval_s,
+        "Changes within so many seconds of a summary go into the next one.",
+        why="One in two seconds for each pool is what the bus and every replica can bear of a thousand pools.",
+        ge=SUMMARY_INTERVAL_LEAST_S,
+        le=60,
+    )
+    summary_heartbeat_s: float = setting(
+        _AGENT.summary_heartbeat_s,
+        "A summary is sent after so many seconds although nothing changed.",
+        why="A third of the age at which a pool gets no more work.",
+        ge=1,
+        le=600,
+    )
+    heartbeat_s: float = setting(
+        _AGENT.heartbeat_s,
+        "The agent tells its replica every so many seconds that it lives.",
+        why="Replicas end a stream that has been silent for 20 s.",
+        gt=0,
+        le=10,
+    )
+    silence_max_s: float = setting(
+        _AGENT.silence_max_s,
+        "A replica that has said nothing for so many seconds is left for another.",
+        why="Three of its heartbeats.",
+        ge=3,
+        le=600,
+    )
+    dial_deadline_s: float = setting(
+        _AGENT.dial_deadline_s,
+        "How long a replica may take to answer a call for a stream, in seconds.",
+        why="The way round the world takes less, several times over.",
+        gt=0,
+        le=60,
+    )
+    hello_deadline_s: float = setting(
+        _AGENT.hello_deadline_s,
+        "How long a replica may take to grant an epoch, in seconds.",
+        why="After the death of one replica another attaches hundreds of agents, one after the other.",
+        gt=0,
+        le=600,
+    )
+    resync_s: float = setting(
+        _AGENT.resync_s,
+        "The cluster is listed every so many seconds although its watch works.",
+        why="What a watch has missed without knowing is found, at a cost that is not felt.",
+        ge=1,
+        le=_DAY_S,
+    )
+    tend_s: float = setting(
+        _AGENT.tend_s,
+        "What the cluster would not do is tried again after so many seconds.",
+        why="Often enough to follow a cluster that mends itself.",
+        gt=0,
+        le=600,
+    )
+    report_batch_max: int = setting(
+        _AGENT.report_batch_max,
+        "Reports in one message.",
+        why="Several of the replica's transactions.",
+        ge=1,
+        le=10_000,
+    )
+    report_resend_s: float = setting(
+        _AGENT.report_resend_s,
+        "Reports that were not acknowledged within so many seconds are sent again.",
+        why="Longer than the store's slowest write.",
+        ge=1,
+        le=600,
+    )
+    details_max: int = setting(
+        _AGENT.details_max, "Questions that are answered at a time.", why="People ask them.", ge=1, le=10_000
+    )
+
+    def agent_config(self, pool: PoolSettings) -> AgentConfig:
+        """What the agent of a pool takes from here."""
+        levels = None if pool.levels is None else tuple(Level(one.key, one.alias) for one in pool.levels)
+        return AgentConfig(
+            pool=PoolName(pool.name),
+            region=pool.region,
+            labels=dict(pool.labels),
+            cost=pool.cost,
+            dialect=pool.dialect,
+            levels=levels,
+            **self._timings(),
+        )
+
+    def _timings(self) -> dict[str, Any]:
+        """The fields that both have under the same name."""
+        names = set(AgentConfig.__dataclass_fields__) & set(AgentSettings.model_fields)
+        return {name: getattr(self, name) for name in sorted(names)}

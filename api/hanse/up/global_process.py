@@ -1,0 +1,161 @@
+"""One global replica as a process: the store, the bus, a replica, the API in front of it, and its agents' links.
+
+The process waits for its store, then listens, and says that it is ready once it has read the store and is a member.
+Told to stop, it goes in this order, so that nobody waits for it: no calls and no agents any more; the agents' streams
+end, and they attach elsewhere; the lease goes back, and others take its queues; calls in progress get a little time.
+
+It keeps nothing. Killed at any moment and started again under its name it is another replica, of the same name.
+"""
+
+import asyncio
+import contextlib
+import logging
+import random
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import grpc
+
+from hanse.apiserver.credentials import Credentials, check_listen, read_tokens
+from hanse.apiserver.server_info import Identity
+from hanse.apiserver.services import ApiServices
+from hanse.apiserver.serving import serve
+from hanse.kit.clock import Clock
+from hanse.link.v1 import link_pb2_grpc, peer_pb2_grpc
+from hanse.model.errors import FailedPrecondition, InvalidArgument
+from hanse.model.names import SUBDOMAIN_RULE, is_subdomain, quoted
+from hanse.scheduler.shell.link_service import LinkService
+from hanse.scheduler.shell.peer_client import GrpcPeers
+from hanse.scheduler.shell.peer_service import PeerService
+from hanse.scheduler.shell.replica import FederationMismatch
+from hanse.store.contract import Store, StoreError
+from hanse.up.global_settings import GlobalSettings
+from hanse.up.opening import opened_bus, opened_store
+from hanse.up.product import product_version
+from hanse.up.seats import Seat
+from hanse.up.tokens import read_token
+
+log = logging.getLogger(__name__)
+
+ANYWHERE: Final = frozenset({"0.0.0.0", "[::]", "::"})
+
+
+async def run_global(
+    settings: GlobalSettings, clock: Clock, rng: random.Random, listening: Callable[[str], None]
+) -> None:
+    """Run a replica until cancelled.
+
+    Args:
+        listening: called with the address, once calls are answered; they succeed once the store answers too.
+
+    Raises:
+        HanseError: the settings, the store or the address cannot be used.
+    """
+    credentials = _credentials(settings)
+    name = replica_name(settings.replica)
+    async with AsyncExitStack() as stack:
+        store = await opened_store(settings.store, clock, _fork(rng))
+        stack.push_async_callback(store.close)
+        bus = opened_bus(settings.bus)
+        peers = GrpcPeers(settings.federation, token=read_token(settings.peer_token_file))
+        stack.push_async_callback(peers.close)
+        seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers)
+        services = await _api(settings, name, store, clock, rng, seat, stack)
+
+        def beside(server: grpc.aio.Server) -> None:
+            link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(seat), server)
+            peer_pb2_grpc.add_PeerServiceServicer_to_server(PeerService(lambda: seat.replica), server)
+
+        serving = await stack.enter_async_context(
+            serve(services, listen=settings.listen, credentials=credentials, beside=beside, ready=lambda: seat.ready)
+        )
+        seat.listens_at(_advertised(settings, serving.address))
+        log.info("global_started", extra={"replica": name, "address": serving.address, "store": store_kind(settings)})
+        listening(serving.address)
+        async with _sitting(seat) as running:
+            await running
+
+
+@asynccontextmanager
+async def _sitting(seat: Seat) -> AsyncIterator["asyncio.Task[None]"]:
+    """The replica, running; leaving it lets agents and queues go before anything else ends."""
+    task = asyncio.create_task(_sit(seat), name="replica")
+    try:
+        yield task
+    finally:
+        await seat.drain()
+        with contextlib.suppress(StoreError):
+            await seat.leave()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _sit(seat: Seat) -> None:
+    try:
+        await seat.run()
+    except FederationMismatch as error:
+        raise FailedPrecondition(str(error), reason="FEDERATION", path="store") from error
+
+
+async def _api(
+    settings: GlobalSettings,
+    name: str,
+    store: Store,
+    clock: Clock,
+    rng: random.Random,
+    seat: Seat,
+    stack: AsyncExitStack,
+) -> ApiServices | None:
+    if not settings.api:
+        return None
+    services = ApiServices(
+        store,
+        identity=Identity(product_version(), store_kind(settings), name),
+        clock=clock,
+        rng=_fork(rng),
+        fleet=seat,
+        explainer=seat,
+        details=seat,
+        settings=settings.api_settings(),
+    )
+    await stack.enter_async_context(services.running())
+    return services
+
+
+def store_kind(settings: GlobalSettings) -> str:
+    """What is shown of a store: its kind, never what is in its address."""
+    return settings.store.partition(":")[0]
+
+
+def replica_name(given: str) -> str:
+    """The name of this replica: the given one, or the machine's.
+
+    Raises:
+        InvalidArgument: it can be no name.
+    """
+    name = given or socket.gethostname().lower().rstrip(".")
+    if not is_subdomain(name):
+        what = f"{quoted(name)} cannot be a replica's name; {SUBDOMAIN_RULE}"
+        raise InvalidArgument(what, reason="REPLICA_NAME", path="--replica")
+    return name
+
+
+def _credentials(settings: GlobalSettings) -> Credentials:
+    """Checked before anything is opened: a mistake here should touch nothing."""
+    credentials = read_tokens(settings.tokens_file) if settings.tokens_file is not None else Credentials()
+    check_listen(settings.listen, credentials)
+    if not settings.scheduler and not settings.api:
+        raise InvalidArgument("a replica without scheduler and API has nothing to do; leave one in", path="--no-api")
+    return credentials
+
+
+def _advertised(settings: GlobalSettings, address: str) -> str:
+    """Where the others find this replica."""
+    host, _, port = address.rpartition(":")
+    return settings.advertise or (f"{socket.gethostname()}:{port}" if host in ANYWHERE else address)
+
+
+def _fork(rng: random.Random) -> random.Random:
+    return random.Random(rng.getrandbits(64))

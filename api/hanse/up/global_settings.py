@@ -1,0 +1,216 @@
+"""What `hanse global` can be told."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar, Final
+
+from hanse.apiserver.settings import DEFAULT_LISTEN, ApiSettings
+from hanse.model.ids import ReplicaId
+from hanse.scheduler.core.snapshot import Limits
+from hanse.scheduler.shell.replica import ReplicaConfig
+from hanse.up.settings import COMMON_FLAGS, ProcessSettings, setting
+
+_API: Final = ApiSettings()
+_LIMITS: Final = Limits()
+_REPLICA: Final = ReplicaConfig(ReplicaId("default"))
+_DAY_S: Final = 86_400
+
+
+class GlobalSettings(ProcessSettings):
+    """One global replica: the API, a scheduler, and the end of agents' links."""
+
+    COMMAND: ClassVar[str] = "global"
+    FLAGS: ClassVar[Mapping[str, str]] = {
+        **COMMON_FLAGS,
+        "store": "--store",
+        "bus": "--bus",
+        "listen": "--listen",
+        "advertise": "--advertise",
+        "replica": "--replica",
+        "federation": "--federation",
+        "scheduler": "--no-scheduler",
+        "api": "--no-api",
+        "tokens_file": "--tokens-file",
+        "peer_token_file": "--peer-token-file",
+    }
+
+    store: str = setting(
+        ...,
+        "Where all is kept: `etcd://HOST:PORT,…`, or `sqlite:PATH` for a replica that is alone.",
+        why="There is no good guess: two stores are two federations.",
+    )
+    bus: str = setting(
+        "",
+        "Broker that carries summaries: `mqtt://HOST:PORT`. Empty: none.",
+        why="Without one, summaries come by the agents' links and from other replicas, later and at more cost.",
+    )
+    listen: str = setting(
+        DEFAULT_LISTEN,
+        "HOST:PORT of the API, the links and the other replicas; port 0 takes a free one.",
+        why="Beyond the loopback a file of tokens is needed, so the loopback is what works by itself.",
+    )
+    advertise: str = setting(
+        "",
+        "HOST:PORT at which other replicas reach this one. Empty: where it listens.",
+        why="Needed where the own address is not what others see, as behind 0.0.0.0.",
+    )
+    replica: str = setting(
+        "",
+        "Name of this replica; a restart keeps it, and no two have the same. Empty: the machine's host name.",
+        why="A pod of a StatefulSet, and a service on a machine, keep their host name.",
+        max_length=253,
+    )
+    federation: str = setting(
+        _REPLICA.federation,
+        "Name of the federation; a store that belongs to another one is refused.",
+        why="Agents refuse a federation that did not claim their cluster; most sites have one.",
+        max_length=63,
+    )
+    scheduler: bool = setting(
+        True,
+        "Whether it schedules. A replica that does not serves the API and links.",
+        why="All replicas schedule at once without hindering each other.",
+    )
+    api: bool = setting(
+        True,
+        "Whether it serves the API. A replica that does not schedules and serves links.",
+        why="People may reach any replica.",
+    )
+    tokens_file: Path | None = setting(
+        None,
+        "File of lines `PRINCIPAL TOKEN`: who may call, attach an agent, or ask as a replica. None: everybody who"
+        " reaches it, which is allowed on the loopback only.",
+        why="On one machine its users are trusted.",
+    )
+    peer_token_file: Path | None = setting(
+        None,
+        "File that holds the token which this replica shows to the others.",
+        why="Needed where the others have a `tokens_file`.",
+    )
+    lease_ttl_s: float = setting(
+        _REPLICA.lease_ttl_s,
+        "After so many seconds without a sign of life others take this replica's queues.",
+        why="Shorter, and a long pause of the process loses it; longer, and queues wait for a dead one.",
+        ge=2,
+        le=600,
+    )
+    cycle_interval_s: float = setting(
+        _REPLICA.cycle_interval_s,
+        "Pause between two scheduling cycles, in which events gather, in seconds.",
+        why="Too short to be felt, long enough that hundreds of jobs share a cycle.",
+        ge=0,
+        le=10,
+    )
+    history_s: float = setting(
+        _REPLICA.history_s,
+        "How long the store keeps old versions, in seconds: a watch can be resumed from as far back.",
+        why="Ten minutes cover a restart of whoever watches, and cost the store little.",
+        ge=60,
+        le=_DAY_S,
+    )
+    summary_age_max_s: float = setting(
+        _LIMITS.summary_age_max_s,
+        "A pool whose newest summary is older, in seconds, gets no new work.",
+        why="Three times an idle agent's interval.",
+        ge=1,
+        le=_DAY_S,
+    )
+    decisions_max: int = setting(
+        _LIMITS.decisions_max,
+        "Jobs that one cycle binds at most.",
+        why="A cycle then ends within tens of milliseconds, and a newcomer of high priority does not wait for more.",
+        ge=1,
+        le=100_000,
+    )
+    classes_max: int = setting(
+        _LIMITS.classes_max,
+        "Kinds of request that one cycle looks at.",
+        why="Enough for every kind that real queues hold at once.",
+        ge=1,
+        le=1_000_000,
+    )
+    unacknowledged_max: int = setting(
+        _LIMITS.unacknowledged_max,
+        "Bindings that a pool may have which its agent has not answered, before it gets no more.",
+        why="A stuck agent holds back its own pool and no other.",
+        ge=1,
+        le=1_000_000,
+    )
+    start_skew_max_s: float = setting(
+        _LIMITS.start_skew_max_s,
+        "Parts of a gang in several pools all run within so many seconds of the order to start, or stop.",
+        why="Longer than a large image takes to be pulled on one side only is waste on the other.",
+        ge=1,
+        le=_DAY_S,
+    )
+    spec_bytes_max: int = setting(
+        _API.spec_bytes_max,
+        "Size of a stored, compressed job spec in bytes.",
+        why="Large texts belong into ConfigMaps; the store holds every live spec.",
+        ge=1_024,
+        le=1_000_000,
+    )
+    queue_pending_max: int = setting(
+        _API.queue_pending_max,
+        "Jobs that may wait in one queue; 0: any number.",
+        why="A million waiting jobs still load in seconds.",
+        ge=0,
+    )
+    calls_max: int = setting(
+        _API.calls_max,
+        "Calls in progress; beyond it RESOURCE_EXHAUSTED.",
+        why="More would only wait for each other.",
+        ge=1,
+        le=100_000,
+    )
+    streams_max: int = setting(
+        _API.streams_max,
+        "Watches and other streams that are open; beyond it RESOURCE_EXHAUSTED.",
+        why="Each costs memory and a place in the store's watches.",
+        ge=1,
+        le=100_000,
+    )
+    call_deadline_s: float = setting(
+        _API.call_deadline_s,
+        "A call ends after so many seconds whatever its caller says.",
+        why="Longer than any call takes that will still succeed.",
+        gt=0,
+        le=3_600,
+    )
+    watch_write_deadline_s: float = setting(
+        _API.watch_write_deadline_s,
+        "A watcher that takes nothing for so many seconds is cut off, and can resume.",
+        why="What waits for it is kept in memory.",
+        gt=0,
+        le=3_600,
+    )
+
+    def replica_config(self, name: str) -> ReplicaConfig:
+        """What a replica of that name takes from here."""
+        limits = Limits(
+            decisions_max=self.decisions_max,
+            classes_max=self.classes_max,
+            summary_age_max_s=self.summary_age_max_s,
+            unacknowledged_max=self.unacknowledged_max,
+            start_skew_max_s=self.start_skew_max_s,
+        )
+        return ReplicaConfig(
+            ReplicaId(name),
+            federation=self.federation,
+            schedules=self.scheduler,
+            lease_ttl_s=self.lease_ttl_s,
+            cycle_interval_s=self.cycle_interval_s,
+            history_s=self.history_s,
+            limits=limits,
+        )
+
+    def api_settings(self) -> ApiSettings:
+        """What the API server takes from here."""
+        return ApiSettings(
+            spec_bytes_max=self.spec_bytes_max,
+            queue_pending_max=self.queue_pending_max,
+            calls_max=self.calls_max,
+            streams_max=self.streams_max,
+            call_deadline_s=self.call_deadline_s,
+            watch_write_deadline_s=self.watch_write_deadline_s,
+        )
