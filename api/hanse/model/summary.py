@@ -19,6 +19,7 @@ class PoolSummary:
         empty_shape: capacity of the empty pool, encoded likewise; None if it did not change since this agent's last
             message on the same way.
         gpus, free_gpus: of nodes that take work.
+        settings_revision: of the flavors into which both shapes sort their hosts.
     """
 
     pool: PoolName
@@ -36,6 +37,7 @@ class PoolSummary:
     levels: tuple[Level, ...] = ()
     gpus: int = 0
     free_gpus: int = 0
+    settings_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ def summary_to_wire(summary: PoolSummary) -> pb.Summary:
         levels=[level_to_wire(level) for level in summary.levels],
         gpus=summary.gpus,
         free_gpus=summary.free_gpus,
+        settings_revision=summary.settings_revision,
     )
 
 
@@ -88,6 +89,7 @@ def summary_from_wire(summary: pb.Summary) -> PoolSummary:
         levels=tuple(level_from_wire(level) for level in summary.levels),
         gpus=summary.gpus,
         free_gpus=summary.free_gpus,
+        settings_revision=summary.settings_revision,
     )
 
 

@@ -53,6 +53,7 @@ class SummaryFacts:
         observed_revision: every binding created up to here is in `shape`, every later one is not.
         received_s: monotonic time at which it arrived here.
         empty_shape: the pool as if nothing ran and every node worked; None until one was seen.
+        settings_revision: of the flavors into which the shapes sort the hosts.
     """
 
     order: SummaryOrder
@@ -68,6 +69,7 @@ class SummaryFacts:
     held_gangs: int = 0
     started_gangs: int = 0
     stopping_gangs: int = 0
+    settings_revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ class PoolView:
 
     Attributes:
         shape: free capacity with everything in flight applied; None while no summary is known.
-        empty_shape: the pool as if nothing ran.
+        empty_shape: the pool as if nothing ran; None while none is known that sorts hosts into today's flavors.
         age_s: of the summary; infinite while none is known.
         grown: stamp of the last time when its capacity may have grown.
         unacknowledged: bindings that the agent has not answered.

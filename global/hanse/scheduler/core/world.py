@@ -263,11 +263,12 @@ class World:
         facts = self.pool_facts(name)
         assert facts is not None  # pool_names() lists joined pools only
         summary = pool.ledger.summary
+        current = summary is not None and summary.settings_revision >= self.flavors_revision
         return PoolView(
             facts=facts,
             attached=bool(pool.attached),
             shape=pool.ledger.shape(),
-            empty_shape=summary.empty_shape if summary is not None else None,
+            empty_shape=summary.empty_shape if summary is not None and current else None,
             age_s=now_s - summary.received_s if summary is not None else float("inf"),
             grown=pool.ledger.grown,
             unacknowledged=pool.ledger.unacknowledged(),

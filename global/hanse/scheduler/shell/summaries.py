@@ -104,6 +104,7 @@ class Summaries:
             held_gangs=summary.held_gangs,
             started_gangs=summary.started_gangs,
             stopping_gangs=summary.stopping_gangs,
+            settings_revision=summary.settings_revision,
         )
 
     def _empty_shape(self, summary: PoolSummary) -> Shape | None:

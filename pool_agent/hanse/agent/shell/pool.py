@@ -77,6 +77,7 @@ class Pool:
         claim: as it was read, listed or made last.
         epoch: under which the desired set was accepted.
         federation: whose agents claimed the cluster, "" before the first acceptance of this run.
+        settings_revision: of the flavors, as the replica told.
         levels, dialect: of most nodes, as of the last list.
         to_report, to_publish: set when there may be something to report, or to say in a summary.
         claim_wanted: set when nothing more can be written under the present claim.
@@ -89,6 +90,7 @@ class Pool:
         self.claim: Claim | None = None
         self.epoch = Epoch()
         self.federation = ""
+        self.settings_revision = 0
         self.dialect = config.dialect
         self.levels: tuple[Level, ...] = config.levels or ()
         self.to_report = asyncio.Event()
@@ -128,13 +130,15 @@ class Pool:
         self.claim = await self._answer(self.cluster.read_claim())
         return self.claim
 
-    def set_flavors(self, flavors: tuple[Flavor, ...]) -> None:
-        """The federation's flavors are these; usage stays with its nodes."""
-        if flavors == self._flavors:
+    def set_flavors(self, flavors: tuple[Flavor, ...], revision: int) -> None:
+        """The federation's flavors are these as of a store revision; usage stays with its nodes."""
+        news = flavors != self._flavors
+        if not news and revision == self.settings_revision:
             return
-        self._flavors = flavors
+        self._flavors, self.settings_revision = flavors, revision
         if self.ledger is not None:
-            self.ledger.inventory = self.ledger.inventory.rebuilt(flavors, self._trees)
+            if news:
+                self.ledger.inventory = self.ledger.inventory.rebuilt(flavors, self._trees)
             self.gangs.changed = True
             self._poke()
 

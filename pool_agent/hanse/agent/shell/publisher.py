@@ -120,6 +120,7 @@ class Publisher:
             levels=pool.levels,
             gpus=nodes.gpus,
             free_gpus=nodes.free_gpus,
+            settings_revision=pool.settings_revision,
         )
 
     # ---- the bus ------------------------------------------------------------------------------------------

@@ -145,8 +145,8 @@ class Session:
                 case Acknowledged(sequence):
                     self._pool.gangs.acknowledge(sequence)
                     self._pool.to_report.set()
-                case Settings(flavors):
-                    self._pool.set_flavors(flavors)
+                case Settings(flavors, revision):
+                    self._pool.set_flavors(flavors, revision)
                 case DetailRequest() as request:
                     await self._details.ask(request)
                 case Refusal() as refusal:

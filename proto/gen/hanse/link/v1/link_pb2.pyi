@@ -885,6 +885,7 @@ class Summary(_message.Message):
     LEVELS_FIELD_NUMBER: _builtins.int
     GPUS_FIELD_NUMBER: _builtins.int
     FREE_GPUS_FIELD_NUMBER: _builtins.int
+    SETTINGS_REVISION_FIELD_NUMBER: _builtins.int
     pool: _builtins.str
     """Name of the pool."""
     sequence: _builtins.int
@@ -911,6 +912,8 @@ class Summary(_message.Message):
     """GPUs of usable nodes, and free ones."""
     free_gpus: _builtins.int
     """GPUs that nothing uses."""
+    settings_revision: _builtins.int
+    """Revision of the settings by which its hosts are sorted into flavors."""
     @_builtins.property
     def epoch(self) -> Global___Epoch:
         """Epoch of the agent."""
@@ -937,10 +940,11 @@ class Summary(_message.Message):
         levels: _abc.Iterable[Global___Level] | None = ...,
         gpus: _builtins.int = ...,
         free_gpus: _builtins.int = ...,
+        settings_revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["empty_shape", b"empty_shape", "epoch", b"epoch", "free_gpus", b"free_gpus", "gpus", b"gpus", "held_gangs", b"held_gangs", "levels", b"levels", "nodes", b"nodes", "observed_revision", b"observed_revision", "pool", b"pool", "published_ms", b"published_ms", "sequence", b"sequence", "shape", b"shape", "started_gangs", b"started_gangs", "stopping_gangs", b"stopping_gangs", "usable_nodes", b"usable_nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["empty_shape", b"empty_shape", "epoch", b"epoch", "free_gpus", b"free_gpus", "gpus", b"gpus", "held_gangs", b"held_gangs", "levels", b"levels", "nodes", b"nodes", "observed_revision", b"observed_revision", "pool", b"pool", "published_ms", b"published_ms", "sequence", b"sequence", "settings_revision", b"settings_revision", "shape", b"shape", "started_gangs", b"started_gangs", "stopping_gangs", b"stopping_gangs", "usable_nodes", b"usable_nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
