@@ -98,7 +98,10 @@ def _unit(s: SetAsk, seen: list[View]) -> str:
 
 
 def never(shape: Shape, s: SetAsk) -> NoFit | None:
-    """Refusals that free capacity does not change."""
+    """Refusals that free capacity does not change; that the pool has no such hosts at all is said first."""
+    rows = shape.table.rows(s)
+    if isinstance(rows, Refused) and rows.reason is Reason.FLAVOR:
+        return _no_rows(s, rows)
     for level in (s.required, s.preferred, *[x.level for x in s.slices]):
         if level and all(group.rungs.find(level) is None for group in shape.groups):
             known = sorted({x.alias for group in shape.groups for x in group.levels} | {HOST_ALIAS})
@@ -106,8 +109,9 @@ def never(shape: Shape, s: SetAsk) -> NoFit | None:
                 Reason.LEVEL_UNKNOWN, f"level {level}", 1, 0,
                 f"the pool has no level {level!r}; it has {', '.join(known)}", 0.05,
             )  # fmt: skip
-    rows = shape.table.rows(s)
-    if isinstance(rows, Refused):
-        near = {Reason.FLAVOR: 0.0, Reason.SELECTOR: 0.1, Reason.TAINT: 0.12, Reason.RESOURCES: 0.15}
-        return NoFit(rows.reason, f"hosts of flavor {s.flavor}", 1, 0, rows.detail, near[rows.reason])
-    return None
+    return _no_rows(s, rows) if isinstance(rows, Refused) else None
+
+
+def _no_rows(s: SetAsk, refused: Refused) -> NoFit:
+    near = {Reason.FLAVOR: 0.0, Reason.SELECTOR: 0.1, Reason.TAINT: 0.12, Reason.RESOURCES: 0.15}
+    return NoFit(refused.reason, f"hosts of flavor {s.flavor}", 1, 0, refused.detail, near[refused.reason])
