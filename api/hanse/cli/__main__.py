@@ -1,4 +1,4 @@
-"""`python -m hanse.cli` is `hanse`."""
+"""`python -m hanse.cli`: the command where its script is not on the path."""
 
 from hanse.cli.main import main
 

@@ -51,9 +51,13 @@ async def _open(url: str, clock: Clock, rng: random.Random) -> Store:
         case "memory":
             return MemoryStore(clock)
         case "sqlite" if rest:
-            return await SqliteStore.open(Path(rest).expanduser(), clock)
+            return await SqliteStore.open(_path(rest), clock)
         case _:
             raise InvalidArgument(f"{url!r} is no store", reason="STORE", path="store")
+
+
+def _path(text: str) -> Path:
+    return Path(text).expanduser()
 
 
 def opened_bus(url: str) -> Bus | None:

@@ -12,12 +12,16 @@ DEFAULT_LISTEN: Final = "127.0.0.1:7311"
 REPLICAS_MAX: Final = 32
 
 
-def default_store() -> str:
-    """Where `hanse up` keeps its state unless told otherwise: a file below HANSE_DATA_DIR or the user's data."""
-    home = os.environ.get("HANSE_DATA_DIR") or os.path.join(
+def default_data() -> str:
+    """Folder of what is kept unless told otherwise: HANSE_DATA_DIR, or below the user's data."""
+    return os.environ.get("HANSE_DATA_DIR") or os.path.join(
         os.environ.get("XDG_DATA_HOME") or os.path.join(Path.home(), ".local", "share"), "hanse"
     )
-    return f"sqlite:{os.path.join(home, 'up.sqlite')}"
+
+
+def default_store() -> str:
+    """Where `hanse up` keeps its state unless told otherwise."""
+    return f"sqlite:{os.path.join(default_data(), 'up.sqlite')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,5 +65,7 @@ class UpOptions:
         if kind == "sqlite" and rest:
             return Path(rest).expanduser()
         raise InvalidArgument(
-            f"{self.store!r} is not a store; say sqlite:PATH or memory:", reason="STORE", path="store"
+            f"{self.store!r} is no store of one process; say sqlite:PATH or memory:, or add --processes",
+            reason="STORE",
+            path="store",
         )

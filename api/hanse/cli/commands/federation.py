@@ -1,13 +1,25 @@
-"""`hanse up` and `hanse demo`: whole federations with simulated clusters, in this process."""
+"""`hanse up` and `hanse demo`: whole federations with simulated clusters, in this process or in many."""
 
 from pathlib import Path
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from hanse.cli.failures import EXIT_DONE, EXIT_FAILED
+from hanse.cli.services import (
+    ConfigOption,
+    FirstLineOption,
+    LogFormatOption,
+    LogLevelOption,
+    SetOption,
+    run_process,
+    settings_of_process,
+)
 from hanse.cli.session import Session, session_of
 from hanse.cli.settings import Output
+
+if TYPE_CHECKING:
+    from hanse.up.up_settings import UpSettings
 
 GOES_ON: Final = "Ctrl-C ends it; started again, it goes on where it was"
 
@@ -19,56 +31,126 @@ def up(
     ] = None,
     store: Annotated[
         str | None,
-        typer.Option("--store", metavar="sqlite:PATH|memory:", help="Where all is kept. [default: user data]"),
+        typer.Option("--store", metavar="sqlite:PATH|…", help="Where all is kept. [default: user data]"),
     ] = None,
     listen: Annotated[
         str | None, typer.Option("--listen", metavar="HOST:PORT", help="Where to answer. [default: 127.0.0.1:7311]")
     ] = None,
-    replicas: Annotated[int, typer.Option("--replicas", metavar="N", help="Schedulers, all active.")] = 1,
-    output: Annotated[
-        Output | None, typer.Option("--output", "-o", metavar="table|json|yaml", help="Form of the first line.")
+    replicas: Annotated[
+        str | None, typer.Option("--replicas", metavar="N", help="Schedulers, all active. [default: 1]")
     ] = None,
+    processes: Annotated[
+        bool, typer.Option("--processes", help="Every part a process of its own, started again if it ends.")
+    ] = False,
+    bus: Annotated[
+        str | None, typer.Option("--bus", metavar="mqtt://HOST:PORT", help="With processes: carries summaries.")
+    ] = None,
+    agents_per_process: Annotated[
+        str | None, typer.Option("--agents-per-process", metavar="N", help="With processes. [default: all in one]")
+    ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FOLDER", help="With processes: clusters and logs.")
+    ] = None,
+    config: ConfigOption = None,
+    sets: SetOption = None,
+    log_level: LogLevelOption = None,
+    log_format: LogFormatOption = None,
+    output: FirstLineOption = None,
 ) -> None:
     """Start a federation with simulated clusters, until Ctrl-C or SIGTERM. Started again, it goes on where it was.
 
     \b
     hanse up
     hanse up --fleet fleet.yaml --store sqlite:hanse.sqlite --replicas 2
+    hanse up --processes --store etcd://127.0.0.1:2379 --bus mqtt://127.0.0.1:1883 --replicas 3
     hanse up --listen 127.0.0.1:0 --store memory: -o json
     """
-    from hanse.cli.stopping import until_stopped
-    from hanse.kit.logs import configure
-    from hanse.kit.process import run
+    from hanse.up.up_settings import UpSettings
 
+    flags = {
+        "fleet": fleet,
+        "store": store,
+        "listen": listen,
+        "replicas": replicas,
+        "processes": processes or None,
+        "bus": bus,
+        "agents_per_process": agents_per_process,
+        "state": state,
+        "log_level": log_level,
+        "log_format": log_format,
+    }
+    settings = settings_of_process(UpSettings, config, sets, flags)
     session = session_of(None, output)
-    configure()
-    run(until_stopped(_up(session, fleet, store, listen, replicas)))
+    run_process(_up_processes(session, settings) if settings.processes else _up(session, settings), settings)
 
 
-async def _up(session: Session, fleet: Path | None, store: str | None, listen: str | None, replicas: int) -> None:
-    import asyncio
-    from contextlib import suppress
-
+async def _up(session: Session, settings: "UpSettings") -> None:
     from hanse.cli.fleets import read_fleet_file
     from hanse.kit.process import settle_memory
     from hanse.up.harness import federation
-    from hanse.up.options import DEFAULT_LISTEN, UpOptions, default_store
+    from hanse.up.options import UpOptions, default_store
 
     options = UpOptions(
-        fleet=read_fleet_file(fleet),
-        store=store or default_store(),
-        listen=listen or DEFAULT_LISTEN,
-        replicas=replicas,
+        fleet=read_fleet_file(settings.fleet),
+        store=settings.store or default_store(),
+        listen=settings.listen,
+        replicas=settings.replicas,
     )
     session.note("starting …")
     async with federation(options) as running:
         settle_memory()
-        told = f"up at {running.address} · {running.describe()}\n{GOES_ON}\n"
-        value = {"address": running.address, "store": options.store, "replicas": replicas}
-        session.say_next(value, lambda paper: told)
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-        session.note("stopping …")
+        value = {"address": running.address, "store": options.store, "replicas": options.replicas}
+        await _stay_up(session, value, f"up at {running.address} · {running.describe()}\n{GOES_ON}\n")
+
+
+async def _up_processes(session: Session, settings: "UpSettings") -> None:
+    import random
+
+    from hanse.cli.fleets import read_fleet_file
+    from hanse.kit.clock import SystemClock
+    from hanse.up.options import default_store
+    from hanse.up.processes import ProcessesOptions, default_state, federation_processes
+
+    store = settings.store or default_store()
+    options = ProcessesOptions(
+        fleet=read_fleet_file(settings.fleet),
+        fleet_file=settings.fleet,
+        store=store,
+        bus=settings.bus,
+        listen=settings.listen,
+        replicas=settings.replicas,
+        state=settings.state or default_state(store),
+        agents_per_process=settings.agents_per_process,
+        log_level=settings.log_level if "log_level" in settings.model_fields_set else "info",
+        log_format=settings.log_format,
+    )
+    session.note("starting …")
+    async with federation_processes(options, SystemClock(), random.Random()) as running:
+        value = {
+            "address": running.address,
+            "store": shown_store(store),
+            "replicas": options.replicas,
+            "clusters": running.clusters,
+            "state": str(options.state),
+        }
+        await _stay_up(session, value, f"up at {running.address} · {running.describe()}\n{GOES_ON}\n")
+
+
+async def _stay_up(session: Session, value: object, told: str) -> None:
+    """Say the first line, and nothing more until the process is told to stop."""
+    import asyncio
+    from contextlib import suppress
+
+    session.say_next(value, lambda paper: told)
+    with suppress(asyncio.CancelledError):
+        await asyncio.Event().wait()
+    session.note("stopping …")
+
+
+def shown_store(store: str) -> str:
+    """A store's address without what opens it."""
+    before, at, after = store.rpartition("@")
+    return f"{before.partition('://')[0]}://{after}" if at else store
 
 
 def demo(
