@@ -40,7 +40,7 @@ def applied(mutant: Mutant | None) -> Iterator[None]:
         yield
 
 
-LOSSES: Final = ("unknown outcomes",)
+LOSSES: Final = ("unknown outcomes", "failing nodes")
 SLOW_STARTS: Final = ("broken links", "pausing agents")
 
 _ALL: Final = (
@@ -92,7 +92,7 @@ _ALL: Final = (
         "reports of any attempt are taken for the newest",
         60,
         global_bugs.no_attempt_check,
-        (*LOSSES, "foreign pods", "failing nodes"),
+        (*LOSSES, "foreign pods"),
     ),
     Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
     Mutant("release-skipped", "a gang is released before its pods are gone", 20, agent_bugs.release_at_once),

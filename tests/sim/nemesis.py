@@ -10,7 +10,6 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from hanse.model.errors import HanseError
-from hanse.model.ids import queue_of
 from hanse.simcluster.inputs import AddForeign, FailNodes, MarkNodes, OperatorInput, RestoreNodes, pack
 from hanse.store import keys
 from hanse.store.contract import Txn
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
 
 SHORT_S: Final = (0.3, 6.0)
 LONG_S: Final = (1.0, 25.0)
-URGENT_P: Final = 0.5
+TWIN_P: Final = 0.7
+SHUT_P: Final = 0.5
 CRASH_P: Final = 0.3
 CLOCK_STEP_MAX_MS: Final = 3_600_000
 
@@ -52,12 +52,23 @@ class Nemesis:
 
     def _request_lost(self, client: str, txn: Txn) -> None:
         """Somebody else acts, or the sender dies, before a lost transaction arrives."""
-        jobs = [keys.job_of(op.key) for op in txn.ops if op.key.startswith(keys.STATES)]
-        if jobs and self._people is not None and self._rng.random() < URGENT_P:
-            self._people.submit_urgent(queue_of(self._rng.choice(jobs)))
+        bound = [keys.parse_binding(op.key) for op in txn.ops if op.key.startswith(keys.BINDINGS)]
+        if bound and self._people is not None and self._rng.random() < TWIN_P:
+            at = self._rng.choice(bound)
+            self._people.submit_twin(at.job)
+            if self._world.weather.swarm.node_mark_every_s and self._rng.random() < SHUT_P:
+                self._shut(next(site for site in self._world.pools if site.name == at.pool))
         site = next((s for s in self._world.replicas if s.name == client and s.process is not None), None)
         if site is not None and self._world.weather.swarm.replica_crash_every_s and self._rng.random() < CRASH_P:
             self._later(self._span(SHORT_S) / 10, lambda: self._end_replica(site))
+
+    def _shut(self, site: "PoolSite") -> None:
+        """All nodes of a cluster take nothing new for a while."""
+        nodes = list(range(len(site.engine.nodes)))
+        self._touch(site, nodes)
+        packed = pack(site.engine.nodes.indexes(site.engine.nodes.names))
+        if self._operate(site, "all nodes are shut", MarkNodes(packed, cordoned=True)):
+            self._later(self._span(LONG_S), lambda: self._restore(site, nodes))
 
     def stop(self) -> None:
         self._world.request_lost = lambda client, txn: None

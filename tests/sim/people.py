@@ -17,7 +17,7 @@ from google.protobuf.message import Message
 from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
 from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import AlreadyExists, HanseError, NotFound, ResourceExhausted, Unavailable
-from hanse.model.ids import JobId, QueueUid, job_id
+from hanse.model.ids import JobId, job_id
 from hanse.model.job import JobSpec
 from hanse.wire.job import spec_to_wire
 from tests.sim.fleet import GPU, draw_job
@@ -31,7 +31,7 @@ CALL_DEADLINE_S: Final = 8.0
 RETRY_S: Final = (0.1, 2.0)
 AWAY_S: Final = (1.0, 20.0)
 BATCH_MAX: Final = 3
-URGENT_JOBS_FACTOR: Final = 2
+TWINS_FACTOR: Final = 2
 READ_EVERY_S: Final = 6.0
 
 
@@ -78,13 +78,11 @@ class People:
         self._every(swarm.hold_every_s, self._hold, "operator")
         self._every(swarm.quota_every_s, self._change_quota, "operator")
 
-    def submit_urgent(self, uid: QueueUid) -> None:
-        """Somebody has a job that cannot wait, in that queue, just now."""
-        if len(self.books.asked) >= URGENT_JOBS_FACTOR * self._world.weather.swarm.jobs:
-            return
-        queue = next(queue.name for queue in self._world.fleet.queues if queue.uid == uid)
-        spec = draw_job(self._rng, self._world.weather.swarm, len(self.books.asked))
-        self._go(self._submit([replace(spec, queue=queue, priority_class="high")], 0.0), "user")
+    def submit_twin(self, job: JobId) -> None:
+        """Somebody wants the same as this job, just now, and more urgently."""
+        if job in self.books.asked and len(self.books.asked) < TWINS_FACTOR * self._world.weather.swarm.jobs:
+            spec = replace(self.books.asked[job], name=f"twin-{len(self.books.asked)}", priority_class="high")
+            self._go(self._submit([spec], 0.0), "user")
 
     def _go(self, work: "object", who: str) -> None:
         actor = Actor(f"{who}-{len(self._tasks)}")
@@ -96,8 +94,11 @@ class People:
 
     async def _repeatedly(self, every_s: float, act: Callable[[], "object"]) -> None:
         until_s = self._world.loop.time() + self._world.weather.swarm.faults_s
-        while self._world.loop.time() < until_s:
-            await asyncio.sleep(self._rng.expovariate(1.0 / every_s))
+        while True:
+            pause_s = self._rng.expovariate(1.0 / every_s)
+            if self._world.loop.time() + pause_s > until_s:
+                return
+            await asyncio.sleep(pause_s)
             await act()  # type: ignore[misc]  # each is a coroutine function
 
     @property
@@ -116,7 +117,8 @@ class People:
         while True:
             try:
                 return await self._world.call(method, request, CALL_DEADLINE_S)
-            except (Unavailable, ResourceExhausted, TimeoutError):
+            except (Unavailable, ResourceExhausted, TimeoutError) as error:
+                self._world.story.note(f"hears no answer to {method}: {error}")
                 await asyncio.sleep(self._rng.uniform(*RETRY_S))
             except HanseError as error:
                 if type(error) is HanseError:

@@ -123,6 +123,7 @@ IN_P: Final = 0.4
 """How likely each family is to exist in a run."""
 
 BOUNDS: Final[dict[str, tuple[float, float]]] = {
+    "lost_p": (0.03, 0.4),
     "every_s": (4.0, 60.0),
     "p": (0.01, 0.25),
     "lag_s": (0.005, 1.0),
@@ -141,7 +142,7 @@ def draw(rng: Random, *, always: Sequence[str] = ()) -> Swarm:
         replicas=replicas,
         pools=rng.choice((2, 2, 3)),
         nodes_max=rng.randint(4, 12),
-        jobs=rng.randint(6, 15),
+        jobs=rng.randint(8, 18),
         split=rng.random() < 0.3,
         faults_s=rng.choice((30.0, 45.0, 60.0)),
         late_max_s=rng.choice((8.0, 20.0)),
