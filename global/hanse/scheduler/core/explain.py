@@ -1,30 +1,33 @@
 """Why a job waits, pool by pool, and what would help: the planner's own questions, asked of every pool.
 
 The same `fit` that decides explains, so an explanation can never disagree with the decision. Every pool is asked
-once per choice of flavors, and the answer that is nearest to a fit stands for it.
+once per choice of flavors, and the answer that is nearest to a fit stands for it. The one reason of it all follows
+the planner's rule (see `plan`), so a list, which shows what the planner wrote, says the same as an explanation.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid
+from hanse.model.queue import Charge
 from hanse.model.reasons import Reason
-from hanse.model.request import GangRequest, SetRequest
+from hanse.model.request import GangRequest, SetRequest, class_hash
 from hanse.scheduler.core.facts import QueueFacts
 from hanse.scheduler.core.plan import (
+    QUOTA_NEARNESS,
     PoolVerdict,
     dominant_reason,
     flavor_choices,
     quota_verdict,
+    unusable_verdict,
     verdict_of,
 )
 from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Fit, fit
 
-QUOTA_NEARNESS: Final = 0.9
-"""A pool whose shape holds the job and whose quota does not is nearer than any whose shape does not."""
+Allows = Callable[[GangRequest, tuple[FlavorName, ...]], bool]
+"""Whether the queue's quota has room for a request with these flavors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,11 +53,16 @@ def explain(snapshot: Snapshot, queue: QueueUid, request: GangRequest, limits: L
     quotas = tuple(q.flavor for q in facts.queue.quotas) if facts is not None else ()
     choices = list(flavor_choices(request, quotas, snapshot.flavors))
     quota = _quota(snapshot, facts, request, choices)
-    verdicts = (_pool(p, request, choices, quota, limits) for p in snapshot.pools)
+    number = class_hash(queue, request)
+    refused = frozenset(pool for waiting, pool in snapshot.avoided if waiting == number)
+    standings = {p.name: _standing(p, limits, refused) for p in snapshot.pools}
+    verdicts = (_pool(p, request, choices, quota, standings[p.name]) for p in snapshot.pools)
     pools = tuple(sorted(verdicts, key=_nearest_first))
     shorts = tuple(quota[c] for c in choices if c in quota) or (() if choices else (_no_quota(request, facts),))
-    reason = _reason(facts, shorts, pools, snapshot)
-    return Explanation(reason, shorts, pools, tuple(_helps(snapshot, request, choices, pools, limits)))
+    reason = _reason(facts, shorts, pools, snapshot, excluded=len(shorts) >= len(choices))
+    usable = [p for p in snapshot.pools if standings[p.name] is None]
+    helps = _helps(snapshot, request, choices, usable, _allows(snapshot, facts))
+    return Explanation(reason, shorts, pools, () if any(p.fits for p in pools) else tuple(helps))
 
 
 def _nearest_first(verdict: PoolVerdict) -> tuple[bool, float, str]:
@@ -62,15 +70,21 @@ def _nearest_first(verdict: PoolVerdict) -> tuple[bool, float, str]:
 
 
 def _reason(
-    facts: QueueFacts | None, shorts: Sequence[PoolVerdict], pools: Sequence[PoolVerdict], snapshot: Snapshot
+    facts: QueueFacts | None,
+    shorts: Sequence[PoolVerdict],
+    pools: Sequence[PoolVerdict],
+    snapshot: Snapshot,
+    *,
+    excluded: bool,
 ) -> Reason:
+    """`excluded`: quota stands in the way of every choice of flavors."""
     if facts is not None and facts.queue.held:
         return Reason.QUEUE_HELD
+    if excluded:
+        return shorts[0].reason
     if any(p.fits for p in pools):
         return Reason.WAITING
-    if pools:
-        return dominant_reason(pools, snapshot)
-    return shorts[0].reason if shorts else dominant_reason((), snapshot)
+    return dominant_reason(pools, snapshot)
 
 
 def _quota(
@@ -85,11 +99,21 @@ def _quota(
         return found
     overlay = QuotaOverlay(snapshot.usage)
     for flavors in choices:
-        charges = charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
-        short = shortfall(facts.queue, charges, overlay)
+        short = shortfall(facts.queue, _charges(request, flavors), overlay)
         if short is not None:
             found[flavors] = quota_verdict(facts.queue.name, short)
     return found
+
+
+def _charges(request: GangRequest, flavors: tuple[FlavorName, ...]) -> tuple[Charge, ...]:
+    return charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
+
+
+def _allows(snapshot: Snapshot, facts: QueueFacts | None) -> Allows:
+    overlay = QuotaOverlay(snapshot.usage)
+    return lambda request, flavors: (
+        facts is None or shortfall(facts.queue, _charges(request, flavors), overlay) is None
+    )
 
 
 def _no_quota(request: GangRequest, facts: QueueFacts | None) -> PoolVerdict:
@@ -114,18 +138,14 @@ def _pool(
     request: GangRequest,
     choices: Sequence[tuple[FlavorName, ...]],
     quota: Mapping[tuple[FlavorName, ...], PoolVerdict],
-    limits: Limits,
+    standing: tuple[Reason, str] | None,
 ) -> PoolVerdict:
     """One pool's verdict over all choices of flavors: the one that is nearest to a fit."""
     if choices:
         best = max((_choice(pool, request, c, quota.get(c)) for c in choices), key=lambda v: (v.fits, v.nearness))
     else:
         best = replace(_no_quota(request, None), pool=pool.name)
-    standing = _standing(pool, limits)
-    if standing is None:
-        return best
-    reason, detail = standing
-    return replace(best, fits=False, reason=reason, detail=detail, nearness=best.nearness / 2)
+    return best if standing is None else unusable_verdict(best, *standing)
 
 
 def _choice(
@@ -142,8 +162,8 @@ def _choice(
     return PoolVerdict(pool.name, True, Reason.UNSPECIFIED, flavors[0], detail=fit_prose(outcome), nearness=1.0)
 
 
-def _standing(pool: PoolView, limits: Limits) -> tuple[Reason, str] | None:
-    """Why nothing at all may go to the pool."""
+def _standing(pool: PoolView, limits: Limits, refused: frozenset[PoolName]) -> tuple[Reason, str] | None:
+    """Why the job may not go to the pool now, whatever its shape says."""
     if pool.facts.cordoned:
         return Reason.CORDONED, f"cordoned{': ' + pool.facts.cordon_reason if pool.facts.cordon_reason else ''}"
     if not pool.attached:
@@ -154,26 +174,9 @@ def _standing(pool: PoolView, limits: Limits) -> tuple[Reason, str] | None:
         return Reason.STALE, f"last summary {pool.age_s:.0f} s old (limit {limits.summary_age_max_s:.0f} s)"
     if pool.unacknowledged >= limits.unacknowledged_max:
         return Reason.LAGGING, f"{pool.unacknowledged:,} decisions wait for its agent"
+    if pool.name in refused:
+        return Reason.REFUSED, "its agent refused such a job a moment ago; it is asked again later"
     return None
-
-
-def _shape_verdict(pool: PoolView, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]) -> PoolVerdict:
-    none = FlavorName("")
-    if pool.shape is None:
-        return PoolVerdict(pool.name, False, Reason.STALE, none)
-    best: PoolVerdict | None = None
-    for flavors in choices:
-        outcome = fit(pool.shape, request, flavors)
-        if isinstance(outcome, Fit):
-            return PoolVerdict(
-                pool.name, True, Reason.UNSPECIFIED, flavors[0], detail=fit_prose(outcome), nearness=1.0
-            )
-        verdict = verdict_of(pool.name, flavors, outcome)
-        if best is None or verdict.nearness > best.nearness:
-            best = verdict
-    if best is not None:
-        return best
-    return PoolVerdict(pool.name, False, Reason.FLAVOR, none, "flavor", request.gpus, 0, "no flavor is allowed here")
 
 
 def fit_prose(found: Fit) -> str:
@@ -189,38 +192,36 @@ def _helps(
     snapshot: Snapshot,
     request: GangRequest,
     choices: Sequence[tuple[FlavorName, ...]],
-    pools: Sequence[PoolVerdict],
-    limits: Limits,
+    usable: Sequence[PoolView],
+    allows: Allows,
 ) -> Iterator[str]:
-    """Changes that were tried on the shapes and found to work; at most one line of each kind."""
-    if any(p.fits for p in pools):
-        return
-    usable = [p for p in snapshot.pools if _standing(p, limits) is None]
-    fewer = _most_pods(usable, request, choices)
+    """Changes that were tried on shapes and quota and found to work; at most one line of each kind."""
+    fewer = _most_pods(usable, request, choices, allows)
     if fewer is not None:
         yield fewer
     looser = _with_topology(request)
     if looser is not None:
-        where = _first_fit(usable, looser, choices)
+        where = _first_fit(usable, looser, choices, allows)
         if where:
             yield f"preferred instead of required level → starts now in {where}"
     for pool in snapshot.pools:
-        if pool.facts.cordoned and pool.shape is not None and _first_fit([pool], request, choices):
+        if pool.facts.cordoned and pool.attached and _first_fit([pool], request, choices, allows):
             yield f"uncordon {pool.name} → starts there"
             return
 
 
 def _first_fit(
-    pools: Sequence[PoolView], request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]
+    pools: Sequence[PoolView], request: GangRequest, choices: Sequence[tuple[FlavorName, ...]], allows: Allows
 ) -> PoolName | None:
+    open_choices = [flavors for flavors in choices if allows(request, flavors)]
     for pool in pools:
-        if pool.shape is not None and any(isinstance(fit(pool.shape, request, f), Fit) for f in choices):
+        if pool.shape is not None and any(isinstance(fit(pool.shape, request, f), Fit) for f in open_choices):
             return pool.name
     return None
 
 
 def _most_pods(
-    pools: Sequence[PoolView], request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]
+    pools: Sequence[PoolView], request: GangRequest, choices: Sequence[tuple[FlavorName, ...]], allows: Allows
 ) -> str | None:
     """The largest smaller gang that starts now, for gangs of one pod set."""
     if len(request.sets) != 1:
@@ -230,14 +231,15 @@ def _most_pods(
     low, high = 0, max(0, (want.count - 1) // step)
     while low < high:
         middle = (low + high + 1) // 2
-        if _first_fit(pools, _smaller(want, middle * step), choices):
+        if _first_fit(pools, _smaller(want, middle * step), choices, allows):
             low = middle
         else:
             high = middle - 1
     if low == 0:
         return None
-    where = _first_fit(pools, _smaller(want, low * step), choices)
-    return f"{low * step:,} pods instead of {want.count:,} → starts now in {where}"
+    where = _first_fit(pools, _smaller(want, low * step), choices, allows)
+    pods = f"{low * step:,} pod{'' if low * step == 1 else 's'}"
+    return f"{pods} instead of {want.count:,} → starts now in {where}"
 
 
 def _smaller(want: SetRequest, count: int) -> GangRequest:

@@ -12,6 +12,10 @@ Every replica has an order of pools of its own (rendezvous hashing on its id). I
 begins at a place that is drawn for each job, within the first 1/N of the order when N replicas schedule: so the work
 is spread over agents, and heads seldom collide. Nothing depends on that but speed.
 
+A class that finds no place is told one reason, and `explain` tells the same one: a hold of the queue, quota if it
+excludes every choice of flavors, else that of the pool which is nearest to holding the gang. A pool that may not be
+used now counts half as near as its shape.
+
 Rejected: scoring every pool for every job. At 1,000 pools it costs 30 times as much and, because replicas then all
 like the same pool, turns every commit into a conflict.
 """
@@ -37,6 +41,12 @@ _NOTHING_BEFORE: Final[Mapping[int, "Blocked"]] = MappingProxyType({})
 
 FLAVOR_CHOICES_MAX: Final = 16
 """Combinations of flavors over pod sets that are tried for one job."""
+
+UNUSABLE_ASKED_MAX: Final = 8
+"""Pools that may not be used now and are asked, for the reason alone, whether they would hold a blocked class."""
+
+QUOTA_NEARNESS: Final = 0.9
+"""A pool whose shape holds the job and whose quota does not is nearer than any whose shape does not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,18 +254,18 @@ class _Cycle:
             return Blocked(Reason.QUEUE_HELD, (), stamp, quota_bound=True)
         self._since = before.stamp if before is not None else -1
         verdicts: list[PoolVerdict] = []
-        quota_bound = False
-        for flavors in flavor_choices(request, self.quota_flavors(job.queue), self._snapshot.flavors):
+        choices = tuple(flavor_choices(request, self.quota_flavors(job.queue), self._snapshot.flavors))
+        shorts: dict[tuple[FlavorName, ...], PoolVerdict] = {}
+        for flavors in choices:
             charges = _charges(request, flavors)
             short = shortfall(facts.queue, charges, self._quota)
             if short is not None:
-                quota_bound = True
-                verdicts.append(quota_verdict(facts.queue.name, short))
+                shorts[flavors] = quota_verdict(facts.queue.name, short)
                 continue
             decision = self._place(job, request, flavors, charges, verdicts)
             if decision is not None:
                 return decision
-        return self._blocked(verdicts, before, quota_bound=quota_bound)
+        return self._blocked(request, choices, shorts, verdicts, before)
 
     def quota_flavors(self, queue: QueueUid) -> tuple[FlavorName, ...]:
         """Flavors that the queue may use, in its order of preference."""
@@ -292,7 +302,9 @@ class _Cycle:
 
     def _fit(self, pool: PoolView, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...]) -> Fit | PoolVerdict:
         if (job.class_hash, pool.name) in self._snapshot.avoided:
-            return PoolVerdict(pool.name, False, Reason.REFUSED, flavors[0], detail="refused a moment ago")
+            return unusable_verdict(
+                verdict_of(pool.name, flavors, fit_ask(self._shapes[pool.name], ask)), Reason.REFUSED
+            )
         if self.unusable(pool) is Reason.LAGGING:
             return PoolVerdict(pool.name, False, Reason.LAGGING, flavors[0])
         outcome = fit_ask(self._shapes[pool.name], ask)
@@ -415,17 +427,44 @@ class _Cycle:
         self._quota.give(decision.job.queue, totals)
         return True
 
-    def _blocked(self, verdicts: Sequence[PoolVerdict], before: Blocked | None, *, quota_bound: bool) -> Blocked:
+    def _blocked(
+        self,
+        request: GangRequest,
+        choices: Sequence[tuple[FlavorName, ...]],
+        shorts: Mapping[tuple[FlavorName, ...], PoolVerdict],
+        verdicts: Sequence[PoolVerdict],
+        before: Blocked | None,
+    ) -> Blocked:
         """A class that found no place, with the pools that were not asked this time."""
-        unusable = [
-            PoolVerdict(p.name, False, reason, FlavorName(""))
-            for p in self._snapshot.pools
-            if (reason := self.unusable(p)) is not None
-        ]
+        unusable = self._unusable(request, choices)
+        quota = [self._short(request, flavors, short) for flavors, short in shorts.items()]
         asked = {v.pool for v in (*verdicts, *unusable)}
         kept = [v for v in before.verdicts if v.pool not in asked] if before is not None else []
-        every = (*verdicts, *unusable, *kept)
-        return Blocked(dominant_reason(every, self._snapshot), every, self._snapshot.growth, quota_bound)
+        every = (*verdicts, *quota, *unusable, *kept)
+        excluded = len(shorts) == len(choices)
+        reason = Reason.QUOTA if excluded else dominant_reason(every, self._snapshot)
+        return Blocked(reason, every, self._snapshot.growth, quota_bound=bool(shorts) or not choices)
+
+    def _unusable(self, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]) -> list[PoolVerdict]:
+        """Pools that may not be used now; a few of them are asked how near they would be otherwise."""
+        found = [(p, why) for p in self._snapshot.pools if (why := self.unusable(p)) is not None]
+        asked = [p.name for p, _ in found if p.name in self._shapes][:UNUSABLE_ASKED_MAX]
+        return [
+            PoolVerdict(p.name, False, why, FlavorName(""), nearness=self._nearness(p.name, request, choices) / 2)
+            if p.name in asked
+            else PoolVerdict(p.name, False, why, FlavorName(""))
+            for p, why in found
+        ]
+
+    def _nearness(self, pool: PoolName, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]) -> float:
+        outcomes = (verdict_of(pool, flavors, fit(self._shapes[pool], request, flavors)) for flavors in choices)
+        return max((v.nearness for v in outcomes), default=0.0)
+
+    def _short(self, request: GangRequest, flavors: tuple[FlavorName, ...], short: PoolVerdict) -> PoolVerdict:
+        """The verdict of quota on one choice of flavors; it stands in the way only where a shape would hold it."""
+        pools = islice((p.name for p in self._visit if p.name in self._shapes), UNUSABLE_ASKED_MAX)
+        held = any(isinstance(fit(self._shapes[name], request, flavors), Fit) for name in pools)
+        return replace(short, nearness=max(short.nearness, QUOTA_NEARNESS) if held else 0.0)
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:
@@ -437,9 +476,17 @@ def _charges(request: GangRequest, flavors: tuple[FlavorName, ...]) -> tuple[Cha
     return charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
 
 
-def verdict_of(pool: PoolName, flavors: tuple[FlavorName, ...], no: NoFit) -> PoolVerdict:
+def verdict_of(pool: PoolName, flavors: tuple[FlavorName, ...], outcome: Fit | NoFit) -> PoolVerdict:
     """A pool's verdict from its shape's answer."""
+    if isinstance(outcome, Fit):
+        return PoolVerdict(pool, True, Reason.UNSPECIFIED, flavors[0], nearness=1.0)
+    no = outcome
     return PoolVerdict(pool, False, no.reason, flavors[0], no.constraint, no.wanted, no.found, no.detail, no.nearness)
+
+
+def unusable_verdict(shape: PoolVerdict, reason: Reason, detail: str = "") -> PoolVerdict:
+    """The verdict of a pool that may not be used now, whatever its shape says: half as near as that."""
+    return replace(shape, fits=False, reason=reason, detail=detail or shape.detail, nearness=shape.nearness / 2)
 
 
 def quota_verdict(queue: QueueName, short: tuple[FlavorName, str, int, int]) -> PoolVerdict:

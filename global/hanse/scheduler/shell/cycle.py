@@ -85,6 +85,7 @@ class Cycle:
         self._write_id = write_id
         self._wake = asyncio.Event()
         self._tell_s = 0.0
+        self._telling = False
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
         self.backlog = Backlog(world, states.pending)
         self.counts: Counter[str] = Counter()
@@ -112,11 +113,17 @@ class Cycle:
         """Wait for a reason to look, and no shorter than the interval, so that events coalesce."""
         await asyncio.sleep(self._interval_s)
         try:
-            async with asyncio.timeout(IDLE_TICK_S):
+            async with asyncio.timeout(self._tick_s()):
                 await self._wake.wait()
         except TimeoutError:
             pass  # the tick: ages and avoided pools change without an event
         self._wake.clear()
+
+    def _tick_s(self) -> float:
+        """How long nothing need happen until the next look: less than a tick while reasons are left to be told."""
+        if not self._telling:
+            return IDLE_TICK_S
+        return max(0.0, min(IDLE_TICK_S, self._tell_s - self._clock.monotonic()))
 
     def _follow_roots(self) -> None:
         held = self._world.held_roots(self._nonce)
@@ -185,11 +192,13 @@ class Cycle:
         """Write into states why jobs wait, a few at a time: the slowest of all that a replica does."""
         now_s = self._clock.monotonic()
         if now_s < self._tell_s:
+            self._telling = True
             return
-        self._tell_s = now_s + REASONS_PAUSE_S
         wanted = self.backlog.untold(REASONS_PER_TXN_MAX)
+        self._telling = bool(wanted)
         if not wanted:
             return
+        self._tell_s = now_s + REASONS_PAUSE_S
         txn = _reasons_txn(wanted, self._write_id())
         outcome = await self._store.transact(txn)
         if isinstance(outcome, Conflict):

@@ -1,7 +1,7 @@
 """What the API server shows of the fleet and of a job's chances, taken from the replica's world."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from hanse.apiserver import ports
@@ -23,14 +23,28 @@ GPU_UNIT: Final = "GPUs"
 
 
 class Fleet:
-    """The `FleetView` and the `Explainer` of one replica."""
+    """The `FleetView` and the `Explainer` of one replica.
 
-    def __init__(self, world: World, states: States, clock: Clock, *, nonce: str, limits: Limits) -> None:
+    Args:
+        avoided: the pools that refused a request class a moment ago, at a monotonic time.
+    """
+
+    def __init__(
+        self,
+        world: World,
+        states: States,
+        clock: Clock,
+        *,
+        nonce: str,
+        limits: Limits,
+        avoided: Callable[[float], Iterable[tuple[int, PoolName]]],
+    ) -> None:
         self._world = world
         self._states = states
         self._clock = clock
         self._nonce = nonce
         self._limits = limits
+        self._avoided = avoided
         self._version = 0
         self._changed = asyncio.Event()
         self._described: dict[PoolName, tuple[tuple[object, ...], ports.PoolView]] = {}
@@ -62,7 +76,8 @@ class Fleet:
         return self._world.usage.by_flavor(queue)
 
     def _snapshot(self) -> Snapshot:
-        return self._world.snapshot(now_s=self._clock.monotonic(), nonce=self._nonce)
+        now_s = self._clock.monotonic()
+        return self._world.snapshot(now_s=now_s, nonce=self._nonce, avoided=self._avoided(now_s))
 
     def _pool(self, view: PoolView) -> ports.PoolView:
         """What is shown of a pool; figures come from its newest summary, not from what is in flight."""
@@ -117,7 +132,7 @@ class Fleet:
         pools = [_verdict(v, ages.get(v.pool), chosen=v.pool in chosen) for v in found.pools]
         pools.sort(key=lambda v: not v.chosen)
         position, _ = self._states.pending.queue_positions(job) if job in self._states.pending else (-1, 0)
-        reason = found.reason if state.state is State.PENDING else state.reason
+        reason = _reason(found, state)
         return ports.Explanation(
             answer=_answer(spec, state, found, chosen),
             reason=reason,
@@ -158,6 +173,13 @@ def _verdict(verdict: PoolVerdict, age_s: float | None, *, chosen: bool) -> port
         summary_age_ms=int(age_s * 1000) if known and age_s is not None else None,
         chosen=chosen,
     )
+
+
+def _reason(found: Explanation, state: JobState) -> Reason:
+    """The one reason. Only the holder of the queue's root remembers refusals; others see them in the job's state."""
+    if state.state is not State.PENDING or (found.reason is Reason.WAITING and state.reason is Reason.REFUSED):
+        return state.reason
+    return found.reason
 
 
 def _answer(spec: JobSpec, state: JobState, found: Explanation, chosen: list[PoolName]) -> str:

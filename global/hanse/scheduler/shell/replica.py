@@ -136,7 +136,14 @@ class Replica:
             interval_s=config.cycle_interval_s,
             write_id=self.write_id,
         )
-        self.fleet = Fleet(self.world, self.states, clock, nonce=self.nonce, limits=config.limits)
+        self.fleet = Fleet(
+            self.world,
+            self.states,
+            clock,
+            nonce=self.nonce,
+            limits=config.limits,
+            avoided=self.cycle.backlog.avoided,
+        )
         self.details = Details(self, self.world)
         self._elsewhere: Elsewhere | None = None
         if elsewhere is not None:
