@@ -6,7 +6,7 @@ with the bindings that need them and are read from the store when they are sent;
 """
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from hanse.api.v1 import job_spec_pb2
 from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
@@ -25,6 +25,14 @@ _ACTIONS: Final = {
 }
 
 
+class _Read(NamedTuple):
+    """A binding as it was read."""
+
+    key: keys.BindingKey
+    kv: KeyValue
+    value: schema.BindingValue
+
+
 class DesiredSource:
     """The desired set of one pool for one attachment.
 
@@ -36,6 +44,7 @@ class DesiredSource:
         self._store = store
         self._pool = pool
         self._epoch = epoch
+        self._told: dict[str, int] = {}  # what each binding asked for when the agent was told last
         self.revision = 0
 
     async def complete(self) -> AsyncIterator[Desired]:
@@ -49,7 +58,7 @@ class DesiredSource:
         if revision < self._epoch.revision:
             raise StaleRead(f"read at revision {revision}, attached at {self._epoch.revision}")
         self.revision = revision
-        chunks = await self._chunks(items)
+        chunks = await self._chunks(self._news(items))
         for number, chunk in enumerate(chunks):
             yield Desired(
                 epoch=self._epoch,
@@ -60,14 +69,22 @@ class DesiredSource:
             )
 
     async def changes(self, batch: WatchBatch) -> AsyncIterator[Desired]:
-        """What a batch of the watch means for the agent, in bounded messages; the last one carries its revision."""
-        puts = {e.kv.key: e.kv for e in batch.events if e.kind is EventKind.PUT}
-        gone = {e.kv.key for e in batch.events if e.kind is EventKind.DELETE}
-        last = {e.kv.key: e.kind for e in batch.events}
-        chunks = await self._chunks([kv for key, kv in puts.items() if last[key] is EventKind.PUT])
-        removed = tuple(_gang(key) for key in sorted(gone) if last[key] is EventKind.DELETE)
+        """What a batch of the watch means for the agent, in bounded messages; the last one carries its revision.
+
+        What the link itself wrote into a binding (progress, times) means nothing: no message, no spec read.
+        """
+        last = {event.kv.key: event for event in batch.events}
+        puts = [event.kv for event in last.values() if event.kind is EventKind.PUT]
+        removed = tuple(_gang(key) for key in sorted(last) if last[key].kind is EventKind.DELETE)
         before = self.revision
         self.revision = batch.revision
+        for key, event in last.items():
+            if event.kind is EventKind.DELETE:
+                self._told.pop(key, None)
+        news = self._news(puts)
+        if not news and not removed:
+            return
+        chunks = await self._chunks(news)
         for number, chunk in enumerate(chunks):
             final = number == len(chunks) - 1
             yield Desired(
@@ -77,9 +94,18 @@ class DesiredSource:
                 removed=removed if final else (),
             )
 
-    async def _chunks(self, items: Sequence[KeyValue]) -> list[list[Binding]]:
+    def _news(self, items: Sequence[KeyValue]) -> list[_Read]:
+        """The bindings that ask for something else than what the agent was told."""
+        decoded = [
+            _Read(keys.parse_binding(kv.key), kv, schema.decode(kv.value, schema.BindingValue)) for kv in items
+        ]
+        news = [read for read in decoded if self._told.get(read.kv.key) != read.value.desired]
+        self._told.update((read.kv.key, read.value.desired) for read in news)
+        return news
+
+    async def _chunks(self, items: Sequence[_Read]) -> list[list[Binding]]:
         """Bindings in the order of their creation, cut to what one message takes; one empty chunk for nothing."""
-        ordered = sorted(items, key=lambda kv: (kv.create_revision, kv.key))
+        ordered = sorted(items, key=lambda read: (read.kv.create_revision, read.kv.key))
         chunks: list[list[Binding]] = [[]]
         size = 0
         for start in range(0, len(ordered), DESIRED_BINDINGS_MAX):
@@ -92,11 +118,10 @@ class DesiredSource:
                 size += len(binding.spec)
         return chunks
 
-    async def _bindings(self, items: Sequence[KeyValue]) -> list[Binding]:
-        decoded = [(keys.parse_binding(kv.key), kv, schema.decode(kv.value, schema.BindingValue)) for kv in items]
-        needed = [key.job for key, _, value in decoded if value.desired != schema.Desired.STOP]
+    async def _bindings(self, items: Sequence[_Read]) -> list[Binding]:
+        needed = [read.key.job for read in items if read.value.desired != schema.Desired.STOP]
         specs = await read_envelopes(self._store, needed) if needed else {}
-        return [_binding(key, kv, value, specs.get(key.job)) for key, kv, value in decoded]
+        return [_binding(read.key, read.kv, read.value, specs.get(read.key.job)) for read in items]
 
 
 class StaleRead(Exception):
