@@ -198,6 +198,11 @@ class Committer:
                     self._world.put_head(pool, flavor, revision)
         self.counts["committed"] += len(decisions)
         log.info("plan_committed", extra={"jobs": len(decisions), "revision": revision})
+        if log.isEnabledFor(logging.DEBUG):
+            for key in bound:
+                name = keys.parse_binding(key)
+                said = {"job": name.job, "attempt": name.attempt, "part": name.part, "pool": name.pool}
+                log.debug("job_bound", extra={**said, "revision": revision})
 
     async def _conflict(self, txn: Txn, conflict: Conflict) -> "_Moved":
         moved = frozenset(g.key for g in txn.guards if conflict.current.get(g.key, 0) != g.revision)

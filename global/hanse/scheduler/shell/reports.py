@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hanse.kit.clock import Clock
+from hanse.kit.gang_logs import GangLogs
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import JobId, PoolName
 from hanse.model.lifecycle import Ignored, Illegal
@@ -64,6 +65,7 @@ class ReportBook:
         epoch: Epoch,
         write_id: WriteId,
         refused: Refused,
+        logs: GangLogs,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -71,6 +73,7 @@ class ReportBook:
         self._epoch = epoch
         self._write_id = write_id
         self._refused = refused
+        self._logs = logs
         self._waiting: dict[GangKey, GangReport] = {}
         self._open: dict[int, set[GangKey]] = {}
         self._arrived = asyncio.Event()
@@ -176,9 +179,9 @@ class ReportBook:
             ops: tuple[Op, ...] = tuple(op for _, m in chosen for op in m.ops)
             outcome = await self._store.transact(Txn(guards, ops))
             match outcome:
-                case Committed():
+                case Committed(revision):
                     for report, move in chosen:
-                        self._count(report, move)
+                        self._count(report, move, revision)
                     return [report for report, _ in chosen]
                 case Conflict():
                     self._check_fence(outcome)
@@ -216,13 +219,13 @@ class ReportBook:
         if current != self._epoch.revision:
             raise Superseded(f"pool {self._pool} has a newer agent (epoch revision {current})")
 
-    def _count(self, report: GangReport, move: PlannedMove) -> None:
+    def _count(self, report: GangReport, move: PlannedMove, revision: int) -> None:
         self.counts[report.status.name.lower()] += 1
         log.info(
             "job_moved",
             extra={
-                "job": report.job,
-                "attempt": report.attempt,
+                **self._logs.fields(report.key),
+                "revision": revision,
                 "pool": self._pool,
                 "report": report.status.name,
                 "state": move.state.state.name,

@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Final
 
 from hanse.kit.clock import Clock
+from hanse.kit.gang_logs import GangLogs
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
+from hanse.model.desired import Desired
 from hanse.model.detail import Cancel, DetailReply, DetailRequest, Question
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
@@ -76,7 +78,16 @@ class Session:
         self._ending = asyncio.Event()
         self._asked = 0
         self._heard_s = clock.monotonic()
-        self.book = ReportBook(store, clock, pool=hello.pool, epoch=granted.epoch, write_id=write_id, refused=refused)
+        self._logs = GangLogs()
+        self.book = ReportBook(
+            store,
+            clock,
+            pool=hello.pool,
+            epoch=granted.epoch,
+            write_id=write_id,
+            refused=refused,
+            logs=self._logs,
+        )
 
     @property
     def granted(self) -> Granted:
@@ -143,13 +154,22 @@ class Session:
     async def _desire(self) -> None:
         source = DesiredSource(self._store, self.pool, self._granted.epoch)
         async for message in source.complete():
-            await self._outgoing.put(message)
+            await self._desired(message)
         prefix = keys.bindings(self.pool)
         watch = self._store.watch(prefix, prefix_end(prefix), from_revision=source.revision + 1)
         async with watch:
             async for batch in watch:
                 async for message in source.changes(batch):
-                    await self._outgoing.put(message)
+                    await self._desired(message)
+
+    async def _desired(self, message: Desired) -> None:
+        self._logs.learn(message.bindings)
+        await self._outgoing.put(message)
+        self._logs.forget(message.removed)
+        if log.isEnabledFor(logging.DEBUG):
+            for binding in message.bindings:
+                said = {"pool": self.pool, "action": binding.action.name}
+                log.debug("binding_sent", extra={**self._logs.fields(binding.key), **said})
 
     async def _beat(self) -> None:
         sequence = 0

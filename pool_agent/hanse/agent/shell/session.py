@@ -20,6 +20,7 @@ from hanse.agent.shell.details import Details
 from hanse.agent.shell.pool import Pool
 from hanse.agent.shell.publisher import Publisher
 from hanse.kit.clock import Clock
+from hanse.kit.gang_logs import GangLogs
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.kit.tasks import race
 from hanse.link.v1 import link_pb2 as pb
@@ -109,6 +110,7 @@ class Session:
         self._clock = clock
         self._details = Details(config, pool, wire.send)
         self._desired: asyncio.Queue[Desired] = asyncio.Queue(DESIRED_WAITING_MAX)
+        self._logs = GangLogs()
         self._reports_sent = 0
         self._summary_sent: PoolSummary | None = None
         self._empty_sent: bytes | None = None
@@ -162,11 +164,15 @@ class Session:
                 case Breach(reason, message):
                     raise AttachmentRefused(reason, message, retry=True)
                 case CompleteSet() as desired if self.accepted.is_set():
+                    self._logs.learn_all(desired.bindings)
                     self._pool.accept_again(desired)
                 case CompleteSet() as desired:
+                    self._logs.learn_all(desired.bindings)
                     await self._accept(desired)
                 case Change() as change:
+                    self._logs.learn(change.bindings)
                     self._pool.change(change)
+                    self._logs.forget(change.removed)
                 case None:
                     pass
 
@@ -242,6 +248,6 @@ class Session:
         for report in batch:
             level = logging.INFO if report.status in _LOUD else logging.DEBUG
             if log.isEnabledFor(level):
-                fields: dict[str, object] = {"job": report.job, "attempt": report.attempt, "part": report.part}
+                fields = self._logs.fields(report.key)
                 fields |= {"pool": self._config.pool, "status": report.status.name, "reason": report.reason.name}
                 log.log(level, "gang_reported", extra={**fields, "cause": report.message})
