@@ -9,10 +9,11 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 SEEDS ?= 100
 SEED ?= 0
+ROUNDS ?= 100
 
 .PHONY: help
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-8s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-11s %s\n' "$$name" "$$text"; done
 
 .PHONY: setup
 setup: ## install everything into .venv (needs Python 3.11; uv is used if there is one)
@@ -58,6 +59,10 @@ check-protos:
 .PHONY: sim
 sim: setup ## simulate whole federations under faults: SEEDS=how many, SEED=the first; fails on any violation
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed $(SEED)
+
+.PHONY: etcd-faults
+etcd-faults: setup services ## kill and freeze etcd's members at random under load, ROUNDS times; fails on a lost or doubled write
+	@ETCD_FAULT_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/integration/etcd/test_faults.py -k random
 
 .PHONY: bench
 bench: setup ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json

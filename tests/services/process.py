@@ -5,9 +5,9 @@ Only what was started here is ever signalled, by its process id.
 """
 
 import asyncio
-import ctypes
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -25,7 +25,8 @@ PORTS: Final = range(15_000, 32_000)
 """Below what the kernel gives to outgoing connections: a port stays free while its server is down."""
 
 MEMORY_FOLDER: Final = Path("/dev/shm")
-PR_SET_PDEATHSIG: Final = 1
+LEASH: Final = ("setpriv", "--pdeathsig", "KILL")
+"""Ends the server with us. Not by a function in the child: forking Python beside gRPC's threads crashes the child."""
 
 
 class ServerDied(AssertionError):
@@ -69,7 +70,8 @@ class ServerProcess:
         env: Mapping[str, str] = {},
     ) -> None:
         self.name = name
-        self._command = list(command)
+        leash = LEASH if shutil.which(LEASH[0]) else ()
+        self._command = [*leash, *command]
         self._log = folder / f"{name}.log"
         self._ready = ready
         self._env = {**os.environ, **env}
@@ -94,7 +96,6 @@ class ServerProcess:
                 stdout=log,
                 stderr=log,
                 env=self._env,
-                preexec_fn=_die_with_parent,
             )
 
     def wait_ready(self) -> None:
@@ -162,8 +163,3 @@ def accepts(port: int) -> bool:
     with socket.socket() as probe:
         probe.settimeout(1.0)
         return probe.connect_ex(("127.0.0.1", port)) == 0
-
-
-def _die_with_parent() -> None:
-    """In the child, before it becomes the server."""
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -65,9 +65,9 @@ class Cluster:
         self._loop = asyncio.get_running_loop()
         self._pulses = [asyncio.create_task(one.run(), name=f"etcd-{one.endpoint}") for one in self._members]
 
-    async def open(self) -> None:
+    async def open(self, deadline_s: float) -> None:
         """Wait for a member that can be used. Raises StoreUnavailable."""
-        await self.member(until_s=self._loop.time() + OPEN_DEADLINE_S)
+        await self.member(until_s=self._loop.time() + deadline_s)
 
     async def close(self) -> None:
         if not self._refuse_all:
@@ -115,7 +115,7 @@ class Cluster:
                 metadata = await self.tokens.metadata(member, timeout_s=timeout_s)
                 return await attempt(member, timeout_s, metadata)
             except Failed as failed:
-                if failed.fate is Fate.NOT_KNOWN_TO:
+                if failed.fate is Fate.NOT_KNOWN_TO and self.tokens.user:
                     self.tokens.refused(metadata)
                 elif failed.fate is not Fate.NOT_DONE and not (repeat and failed.fate is Fate.UNSURE):
                     raise

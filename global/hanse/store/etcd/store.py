@@ -43,7 +43,7 @@ from hanse.store.contract import (
     key_after,
 )
 from hanse.store.etcd import codec
-from hanse.store.etcd.cluster import Cluster
+from hanse.store.etcd.cluster import OPEN_DEADLINE_S, Cluster
 from hanse.store.etcd.faults import Failed, Fate
 from hanse.store.etcd.leases import Leases
 from hanse.store.etcd.member import Member, Metadata
@@ -69,12 +69,14 @@ class EtcdStore:
         self._loop = asyncio.get_running_loop()
 
     @classmethod
-    async def open(cls, options: EtcdOptions, *, rng: random.Random | None = None) -> Self:
-        """Connect. Raises StoreUnavailable if no member can be used within 5 s, or we may not read, InvalidArgument
+    async def open(
+        cls, options: EtcdOptions, *, rng: random.Random | None = None, deadline_s: float = OPEN_DEADLINE_S
+    ) -> Self:
+        """Connect. Raises StoreUnavailable if no member can be used in that time, or we may not read, InvalidArgument
         for a file that cannot be read."""
         store = cls(options, rng or random.Random())
         try:
-            await store._cluster.open()
+            await store._cluster.open(deadline_s)
             await store.read([])
         except BaseException:
             await store.close()
@@ -286,7 +288,7 @@ class EtcdStore:
         """What another try does not change, for the caller."""
         name, user = self._cluster.name, self._cluster.tokens.user
         match failed.fate:
-            case Fate.DENIED:
+            case Fate.DENIED | Fate.NOT_KNOWN_TO:
                 who = f"user {user!r}" if user else "us (no user is given)"
                 return StoreUnavailable(
                     f"{name} refuses {who}: {failed.cause}: check the password, and that its role may read and write "

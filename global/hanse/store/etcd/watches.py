@@ -4,9 +4,10 @@ The stream is opened when there is a watch, and again, at another member if poss
 is then created anew from its cursor. A watch is known on the stream by a number that is never used twice, so whatever
 still comes for one that was given up finds nobody.
 
-etcd tells a lost token not as an error of the call but as a *cancelled* answer, in the words of a missing permission,
-and a stream keeps the token that it began with. So the first such answer makes us open the stream again with a new
-token; only the second is believed.
+etcd tells a lost token not as an error of the call but as a *cancelled* answer, older servers in the words of a
+missing permission, and a stream keeps the token that it began with. So the first such answer makes us open the stream
+again with a new token; only the second is believed. Such an answer does not even say which watch it is for; but every
+creation is answered once, in the order of the requests.
 
 While no stream can be had, readers wait. After ``OUTAGE_PATIENCE_S`` each is told, once, what is wrong, and goes on
 waiting if it wants to.
@@ -42,6 +43,7 @@ class Watches:
         self._loop = asyncio.get_running_loop()
         self._watches: dict[EtcdWatch, int] = {}
         self._by_id: dict[int, EtcdWatch] = {}
+        self._creating: deque[int] = deque()
         self._last_id = 0
         self._streaming = False
         self._to_send: deque[pb.WatchRequest] = deque()
@@ -78,6 +80,7 @@ class Watches:
         self._last_id += 1
         self._watches[watch] = self._last_id
         self._by_id[self._last_id] = watch
+        self._creating.append(self._last_id)
         watch.begin()
         self._send(
             codec.watch_request(watch.start, watch.stop, from_revision=watch.next_revision, watch_id=self._last_id)
@@ -147,6 +150,7 @@ class Watches:
         finally:
             self._streaming = False
             self._by_id.clear()
+            self._creating.clear()
             self._to_send.clear()
             for watch in self._watches:
                 self._watches[watch] = 0
@@ -163,10 +167,13 @@ class Watches:
 
     def _receive(self, response: pb.WatchResponse, metadata: Metadata) -> None:
         """Raises Failed if the stream has to be opened again."""
-        watch = self._by_id.get(response.watch_id)
+        watch_id = self._creating.popleft() if response.created else response.watch_id
+        watch = self._by_id.get(watch_id)
         if watch is None:
             return
         if response.canceled:
+            del self._by_id[watch_id]
+            self._watches[watch] = 0
             self._canceled(watch, response, metadata)
         elif response.created:
             watch.denied = False
@@ -179,8 +186,6 @@ class Watches:
 
     def _canceled(self, watch: EtcdWatch, response: pb.WatchResponse, metadata: Metadata) -> None:
         """The server has ended a watch."""
-        del self._by_id[response.watch_id]
-        self._watches[watch] = 0
         if response.compact_revision:
             self._watches.pop(watch)
             watch.compacted(Compacted(response.compact_revision))
