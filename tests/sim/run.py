@@ -8,6 +8,8 @@ import asyncio
 import gc
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -20,6 +22,7 @@ from tests.sim.loop import SimLoop, Stuck
 from tests.sim.mutants import MUTANTS, applied
 from tests.sim.nemesis import Nemesis
 from tests.sim.people import People
+from tests.sim.story import LogTeller
 from tests.sim.swarm import Swarm, draw
 from tests.sim.verdict import Violation
 from tests.sim.world import World
@@ -52,7 +55,7 @@ def run_seed(seed: int, *, mutant: str = "", story: bool = False) -> Outcome:
     With a deliberate bug the seed draws the same federation; the faults that the bug needs are in for certain.
     """
     began_s = time.perf_counter()
-    logging.disable(logging.CRITICAL)
+    logging.disable(logging.NOTSET if story else logging.CRITICAL)
     gc.collect()
     gc.disable()
     try:
@@ -71,7 +74,7 @@ def _run(seed: int, swarm: Swarm, began_s: float, story: bool) -> Outcome:
     people = People(world, Random(f"{seed}/people"))
     nemesis = Nemesis(world, Random(f"{seed}/nemesis"))
     try:
-        with replay.watched(world.court, Random(f"{seed}/replay")):
+        with replay.watched(world.court, Random(f"{seed}/replay")), _logs_told(world, story):
             loop.run(_life(world, people, nemesis, swarm))
     except Stuck as stuck:
         world.court.accuse("stuck", str(stuck))
@@ -81,6 +84,25 @@ def _run(seed: int, swarm: Swarm, began_s: float, story: bool) -> Outcome:
     loop.dispose()
     asyncio.set_event_loop(None)
     return outcome
+
+
+@contextmanager
+def _logs_told(world: World, story: bool) -> Iterator[None]:
+    """While inside, what the product logs is part of the story, if there is one."""
+    logger, handler = logging.getLogger("hanse"), LogTeller(world.story)
+    if not story:
+        yield
+        return
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = True
 
 
 async def _life(world: World, people: People, nemesis: Nemesis, swarm: Swarm) -> None:

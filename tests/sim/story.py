@@ -5,6 +5,7 @@ takes in every line, told or not. Lines are kept in a ring; a violation prints t
 """
 
 import hashlib
+import logging
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from tests.sim.loop import START_S, SimLoop, current_actor
 
 LINES_KEPT_MAX: Final = 60_000
 STORY_LINES_MAX: Final = 60
+_RECORD_FIELDS: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "taskName"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,20 @@ class Line:
         return f"{self.at_s:9.3f}s  {self.who:<14} {self.text}"
 
 
+class LogTeller(logging.Handler):
+    """Puts what the product logs into the story, beside what it did."""
+
+    def __init__(self, story: "Story") -> None:
+        super().__init__()
+        self._story = story
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {key: value for key, value in vars(record).items() if key not in _RECORD_FIELDS}
+        about = (str(fields[key]) for key in ("job", "pool") if key in fields)
+        said = " ".join(f"{key}={value}" for key, value in fields.items())
+        self._story.aside(f"    log {record.getMessage()} {said}", *about)
+
+
 class Story:
     """Notes what happens, in order."""
 
@@ -42,6 +58,10 @@ class Story:
         line = Line(self._loop.time() - START_S, who or current_actor().name, text, about)
         self._lines.append(line)
         self._digest.update(f"{line.at_s!r} {line.who} {text}\n".encode())
+
+    def aside(self, text: str, *about: str) -> None:
+        """A line that is told and not hashed: what the product logs."""
+        self._lines.append(Line(self._loop.time() - START_S, current_actor().name, text, about))
 
     def digest(self) -> str:
         """The hash of everything so far, with the number of steps that it took."""
