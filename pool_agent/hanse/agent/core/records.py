@@ -10,7 +10,9 @@ from typing import Final
 from hanse.agent.core.facts import NodeFacts
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import FlavorName, NodeName
+from hanse.model.job import Volume
 from hanse.model.resources import Resources
+from hanse.model.selectors import Toleration
 
 PAYLOAD_BYTES_MAX: Final = 65_536
 """Of one gang record."""
@@ -158,6 +160,9 @@ class PodRun:
     Attributes:
         command, args: as in the pod template.
         env: name and value pairs that every pod of the set gets, beside its RANK.
+        volumes: by reference; what they name must be in the cluster.
+        tolerations: of taints that the placement took into account.
+        ranks_before: pods of the whole job, in all its pools, that come before rank 0 of this set.
     """
 
     pod_set: str
@@ -165,6 +170,9 @@ class PodRun:
     command: tuple[str, ...]
     args: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
+    volumes: tuple[Volume, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    ranks_before: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +183,7 @@ class StartPods:
         namespace: where foreign kinds live; "" for the adapter's default.
         manifest: the user's own object, if the job was imported.
         duration_s: limit from start to end, 0 for none.
+        world_size: pods of the whole job, in all its pools; 0 if they are those of this gang.
     """
 
     key: GangKey
@@ -183,6 +192,7 @@ class StartPods:
     runs: tuple[PodRun, ...]
     manifest: str = ""
     duration_s: int = 0
+    world_size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,12 +38,34 @@ def part_request(binding: Binding, spec: JobSpec) -> GangRequest:
 
 
 def start_op(binding: Binding, spec: JobSpec) -> StartPods:
-    """The order to run the binding's pods; InvalidArgument as above."""
+    """The order to run the binding's pods; InvalidArgument as above.
+
+    Ranks count through all sets of the job. An attempt in one pool has the pods of its binding, which may be fewer
+    than the spec's; of one that is split only the spec knows them all.
+    """
+    whole = binding.sets if binding.parts == 1 else spec.pod_sets
+    before: dict[str, int] = {}
+    pods = 0
+    for known in whole:
+        before[known.name] = pods
+        pods += known.count
     runs: list[PodRun] = []
     for bound in binding.sets:
-        template = _pod_set(spec, bound.name).template
+        asked = _pod_set(spec, bound.name)
+        template = asked.template
         env = tuple((var.name, var.value) for var in template.env)
-        runs.append(PodRun(bound.name, template.image, template.command, template.args, env))
+        runs.append(
+            PodRun(
+                bound.name,
+                template.image,
+                template.command,
+                template.args,
+                env,
+                volumes=template.volumes,
+                tolerations=asked.tolerations,
+                ranks_before=before[bound.name],
+            )
+        )
     manifest = spec.manifest
     return StartPods(
         key=binding.key,
@@ -52,4 +74,5 @@ def start_op(binding: Binding, spec: JobSpec) -> StartPods:
         runs=tuple(runs),
         manifest=manifest.text if manifest else "",
         duration_s=spec.duration_s,
+        world_size=pods,
     )
