@@ -22,7 +22,7 @@ class LevelSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    key: LabelKey = setting(..., "Label of the nodes that carries it.", why="")
+    key: LabelKey = setting(..., "Label of the nodes that carries it.", why="Nothing else says what the level is.")
     alias: LabelValue = setting("", "Short name, by which jobs may ask for it.", why="The key always works.")
 
 
@@ -31,7 +31,7 @@ class PoolSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    name: Name = setting(..., "Name of the pool; it stays with its cluster for ever.", why="")
+    name: Name = setting(..., "Name of the pool; it stays with its cluster for ever.", why="Only its owner knows.")
     cluster: str = setting(
         "", "Its cluster. Empty: the process's `cluster`.", why="Simulated clusters share a server."
     )

@@ -48,11 +48,13 @@ class Child:
 
     Attributes:
         starts: how often it was started.
+        stop_deadline_s: it is ended after this time if it does not stop.
     """
 
     def __init__(self, command: Command, clock: Clock, rng: Random) -> None:
         self.command = command
         self.starts = 0
+        self.stop_deadline_s = STOP_DEADLINE_S
         self._clock = clock
         self._backoff = Backoff(RESTART, rng)
         self._process: asyncio.subprocess.Process | None = None
@@ -87,6 +89,8 @@ class Child:
                 start_new_session=True,
             )
         self.starts += 1
+        if self._stopping:
+            self._process.terminate()  # told so while it was being started
         return await self._process.wait()
 
     async def stop(self) -> None:
@@ -99,7 +103,7 @@ class Child:
             process.send_signal(signal.SIGTERM)
             process.send_signal(signal.SIGCONT)
         try:
-            async with asyncio.timeout(STOP_DEADLINE_S):
+            async with asyncio.timeout(self.stop_deadline_s):
                 await process.wait()
         except TimeoutError:
             log.warning("process_killed", extra={"child": self.command.name})

@@ -21,8 +21,11 @@ _WANTED: Final = {
 
 
 def first_refusal(error: ValidationError, lines: Mapping[str, int], model: Any = FleetModel) -> InvalidArgument:
-    """The refusal to show: what is wrong goes before what is missing, then the first line."""
-    refusals = [_refusal(detail, lines, model) for detail in error.errors(include_url=False)]
+    """The refusal to show: what is wrong goes before what is missing, then the first line. A list is not to blame for
+    what is wrong inside it."""
+    details = error.errors(include_url=False)
+    places = {detail["loc"][:length] for detail in details for length in range(len(detail["loc"]))}
+    refusals = [_refusal(detail, lines, model) for detail in details if detail["loc"] not in places]
     return min(refusals, key=lambda refusal: (refusal.reason == "MISSING", refusal.line))
 
 

@@ -136,13 +136,6 @@ class GlobalSettings(ProcessSettings):
         ge=1,
         le=1_000_000,
     )
-    start_skew_max_s: float = setting(
-        _LIMITS.start_skew_max_s,
-        "Parts of a gang in several pools all run within so many seconds of the order to start, or stop.",
-        why="Longer than a large image takes to be pulled on one side only is waste on the other.",
-        ge=1,
-        le=_DAY_S,
-    )
     spec_bytes_max: int = setting(
         _API.spec_bytes_max,
         "Size of a stored, compressed job spec in bytes.",
@@ -192,7 +185,6 @@ class GlobalSettings(ProcessSettings):
             classes_max=self.classes_max,
             summary_age_max_s=self.summary_age_max_s,
             unacknowledged_max=self.unacknowledged_max,
-            start_skew_max_s=self.start_skew_max_s,
         )
         return ReplicaConfig(
             ReplicaId(name),
