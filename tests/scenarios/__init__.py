@@ -36,7 +36,8 @@ Time and fate
     fail POOL PATH [remove] · restore POOL PATH · mark POOL PATH [cordoned=yes] [ready=no] [healthy=no] [RESOURCE=N]
     foreign POOL PATH name=N [gpus=8] [life=20s] · unforeign POOL NAME [grace=20s]
     kill|start|pause agent POOL [for=10s] · kill|start|pause replica r0 [for=10s] · twin POOL
-    cut POOL [for=10s]                           # its link, and no new one meanwhile
+    cut POOL [for=10s] · join POOL               # its link, and no new one meanwhile
+    stall POOL [for=10s]                         # what is said to its agent arrives so late
     down store|bus [for=10s] · cut-store r0 for=10s · lose-leases
     lose-pods POOL NAME [pods=2] · lose-record POOL NAME
 

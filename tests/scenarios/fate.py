@@ -214,6 +214,11 @@ async def cut(stage: Stage, line: Line) -> list[str]:
     return []
 
 
+async def stall(stage: Stage, line: Line) -> list[str]:
+    stage.world.stall(_site(stage, line).name, line.seconds("for", WITHIN_S))
+    return []
+
+
 async def join(stage: Stage, line: Line) -> list[str]:
     stage.world.join(_site(stage, line).name)
     return []
@@ -259,6 +264,7 @@ VERBS: Final[dict[str, Act]] = {
     "pause": pause,
     "cut": cut,
     "join": join,
+    "stall": stall,
     "down": down,
     "cut-store": cut_store,
     "lose-leases": lose_leases,

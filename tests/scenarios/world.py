@@ -99,6 +99,13 @@ class StoryWorld(World):
             if connection.client in clients:
                 connection.break_off()
 
+    def stall(self, pool: PoolName, span_s: float) -> None:
+        """What is said to the pool's agent arrives late; what it says itself does not."""
+        clients = [agent.actor for agent in self.site(pool).agents]
+        for connection in self.network.open():
+            if connection.client in clients:
+                connection._back.stall(span_s)
+
     def join(self, pool: PoolName) -> None:
         """Links are made again."""
         self.cut_pools.pop(pool, None)

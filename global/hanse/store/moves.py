@@ -135,7 +135,7 @@ async def _read_some(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobView
     wanted: list[str] = []
     for job, state in decoded.items():
         wanted.extend(_binding_keys(job, state, slots))
-        if state.attempt > 1:
+        if state.attempt > 1 or len(state.pools) > 1:
             wanted.append(keys.past(job))
     second = await store.read(wanted) if wanted else first
     return {j: _view(j, decoded[j], states[j], second, slots) for j in decoded}
@@ -234,6 +234,9 @@ def plan_move(view: JobView, event: Event, *, now_ms: int, write_id: int, report
     ops.extend(_binding_ops(view, parts, moved.bindings, report, write_id))
     if view.state.state.live and (state.state is State.PENDING or state.state.terminal):
         ops.append(_past_op(view, parts, state, now_ms))
+    elif report is not None and moved.bindings in (Bindings.DROP, Bindings.DROP_AND_STOP) and report.part in parts:
+        gone = {**view.past.gone, report.part: _past_part(parts[report.part])}
+        ops.append(Put(keys.past(view.job), encode(msgspec.structs.replace(view.past, gone=gone))))
     guards = (ModRevisionIs(keys.state(view.job), view.state_revision),)
     return PlannedMove(view.job, state, guards, tuple(ops))
 
@@ -269,13 +272,14 @@ def _binding_ops(
 
 def _past_op(view: JobView, parts: Mapping[Part, PartView], state: JobState, now_ms: int) -> Put:
     """The attempt that ends, appended to the job's history."""
+    every = {**view.past.gone, **{int(number): _past_part(part) for number, part in parts.items()}}
     attempt = PastAttempt(
         attempt=view.state.attempt,
         bound_ms=min((p.value.bound_ms for p in parts.values()), default=0),
         ended_ms=now_ms,
         reason=int(state.reason),
         outcome=int(state.state),
-        parts=[_past_part(parts[n]) for n in sorted(parts)],
+        parts=[every[number] for number in sorted(every)],
     )
     attempts = [*view.past.attempts, attempt]
     extra = max(0, len(attempts) - PAST_ATTEMPTS_MAX)

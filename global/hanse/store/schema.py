@@ -324,10 +324,11 @@ class PastAttempt(_Struct, frozen=True):
 
 class PastValue(_Struct, frozen=True):
     """The newest PAST_ATTEMPTS_MAX attempts that have ended, oldest first; `dropped` older ones are not
-    kept."""
+    kept. `gone`: by number, parts of the present attempt whose bindings are gone before its end."""
 
     attempts: list[PastAttempt] = []
     dropped: int = 0
+    gone: dict[int, PastPart] = {}
 
 
 PAST_ATTEMPTS_MAX: Final = 16

@@ -23,7 +23,6 @@ class Limits:
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
         prefer_pools: order pools by rendezvous hash, so that replicas seldom meet; off, every replica prefers the
             same pools, which is slower and just as right.
-        start_skew_max_s: parts of a split gang all run within this time of the decision to start, or stop.
     """
 
     decisions_max: int = 256
@@ -33,7 +32,6 @@ class Limits:
     summary_age_max_s: float = 30.0
     unacknowledged_max: int = 2_500
     prefer_pools: bool = True
-    start_skew_max_s: float = 60.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,9 @@ from typing import Final
 
 from hanse.kit.clock import Clock
 from hanse.model.errors import HanseError
-from hanse.model.ids import JobId, PoolName
+from hanse.model.ids import PoolName
 from hanse.model.job import JobSpec
-from hanse.model.lifecycle import State as JobStateName
-from hanse.model.lifecycle import Stop, encode_state
+from hanse.model.lifecycle import encode_state
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, class_hash, gang_request
 from hanse.scheduler.core.backlog import Backlog
@@ -27,11 +26,12 @@ from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.feed import Feed
+from hanse.scheduler.shell.skew import SkewWatch
 from hanse.scheduler.shell.specs import read_specs
 from hanse.scheduler.shell.states import States
 from hanse.store import keys
 from hanse.store.contract import Committed, Conflict, ModRevisionIs, Put, Store, StoreUnavailable, Txn
-from hanse.store.moves import WriteId, commit_move
+from hanse.store.moves import WriteId
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +83,7 @@ class Cycle:
         self._limits = limits
         self._interval_s = interval_s
         self._write_id = write_id
+        self._skew = SkewWatch(store, states, clock, write_id=write_id)
         self._wake = asyncio.Event()
         self._tell_s = 0.0
         self._telling = False
@@ -101,7 +102,7 @@ class Cycle:
             await self._pause()
             try:
                 self._follow_roots()
-                await self._stop_skewed()
+                await self._skew.look()
                 if len(self._states.pending):
                     await self._once()
                     await self._write_reasons()
@@ -186,7 +187,7 @@ class Cycle:
         self.backlog.refused(class_hash_, pool, self._clock.monotonic())
         self._wake.set()
 
-    # ---- reasons and skew ------------------------------------------------------------------------------------
+    # ---- reasons ------------------------------------------------------------------------------------
 
     async def _write_reasons(self) -> None:
         """Write into states why jobs wait, a few at a time: the slowest of all that a replica does."""
@@ -205,24 +206,6 @@ class Cycle:
             moved = [key for key, revision in outcome.current.items() if (key, revision) not in _guarded(txn)]
             await self._states.refresh([keys.job_of(key) for key in moved])
         self.backlog.told([job for job, _ in wanted], done=isinstance(outcome, Committed))
-
-    async def _stop_skewed(self) -> None:
-        """Split gangs whose parts did not all start in time stop everywhere (S2)."""
-        now_ms = self._clock.now_ms()
-        late: list[JobId] = [
-            job
-            for job, state in self._states.starting.items()
-            if now_ms - state.changed_ms > self._limits.start_skew_max_s * 1000
-        ]
-        for job in late:
-            log.warning("start_skew", extra={"job": job})
-            await commit_move(
-                self._store,
-                job,
-                Stop(JobStateName.PENDING, Reason.START_SKEW),
-                clock=self._clock,
-                write_id=self._write_id,
-            )
 
 
 def _reasons_txn(wanted: Sequence[tuple[PendingJob, Reason]], write_id: int) -> Txn:
