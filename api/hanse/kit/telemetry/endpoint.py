@@ -1,0 +1,106 @@
+"""A Prometheus endpoint: `GET /metrics` over HTTP/1.1, and nothing else.
+
+It is asked a few times a minute by a scraper or two, so it serves one request a connection, takes SCRAPES_MAX at a
+time, and hangs up on whoever needs longer than DEADLINE_S to ask or to read. Tables are copied on the event loop; the
+page is written on a thread, because a large fleet has thousands of lines.
+
+Rejected: the HTTP server of the standard library. It has a thread for each connection and no deadline.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from hanse.kit.telemetry.exposition import CONTENT_TYPE
+from hanse.model.errors import InvalidArgument
+from hanse.model.names import quoted
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/metrics"
+DEADLINE_S: Final = 5.0
+SCRAPES_MAX: Final = 8
+REQUEST_BYTES_MAX: Final = 8_192
+
+Page = Callable[[], Awaitable[str]]
+
+
+@asynccontextmanager
+async def prometheus_endpoint(address: str, page: Page) -> AsyncIterator[str]:
+    """Serve while the block runs; the address at which it listens.
+
+    Raises:
+        InvalidArgument: nobody can listen at that address.
+    """
+    host, port = _parsed(address)
+    endpoint = _Endpoint(page)
+    try:
+        server = await asyncio.start_server(endpoint.serve, host, port, limit=REQUEST_BYTES_MAX)
+    except OSError as error:
+        what = f"cannot listen at {quoted(address)}: {error.strerror or error}; choose another one"
+        raise InvalidArgument(what, reason="LISTEN", path="--prometheus") from error
+    bound_host, bound_port = server.sockets[0].getsockname()[:2]
+    try:
+        yield f"{bound_host}:{bound_port}"
+    finally:
+        server.close()
+        await endpoint.close()
+
+
+def _parsed(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise InvalidArgument(f"{quoted(address)} is not HOST:PORT", reason="ADDRESS", path="--prometheus")
+    return host.strip("[]"), int(port)
+
+
+class _Endpoint:
+    def __init__(self, page: Page) -> None:
+        self._page = page
+        self._serving: dict[asyncio.Task[None], None] = {}
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection."""
+        task = asyncio.current_task()
+        assert task is not None
+        if len(self._serving) >= SCRAPES_MAX:
+            writer.close()
+            return
+        self._serving[task] = None
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                writer.write(await self._answer(reader))
+                await writer.drain()
+        except (TimeoutError, OSError, asyncio.LimitOverrunError, asyncio.IncompleteReadError) as error:
+            log.info("scrape_failed", extra={"cause": str(error) or type(error).__name__})
+        finally:
+            del self._serving[task]
+            writer.close()
+
+    async def close(self) -> None:
+        """Hang up on everybody."""
+        tasks = list(self._serving)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
+        head = await reader.readuntil(b"\r\n\r\n")
+        method, _, rest = head.partition(b" ")
+        path = rest.partition(b" ")[0].partition(b"?")[0]
+        if method not in (b"GET", b"HEAD"):
+            return _response("405 Method Not Allowed", "only GET\n", body=True)
+        if path != PATH.encode():
+            return _response("404 Not Found", f"metrics are at {PATH}\n", body=method == b"GET")
+        return _response("200 OK", await self._page(), body=method == b"GET", content_type=CONTENT_TYPE)
+
+
+def _response(status: str, text: str, *, body: bool, content_type: str = "text/plain; charset=utf-8") -> bytes:
+    data = text.encode()
+    head = (
+        f"HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {len(data)}\r\n"
+        "Connection: close\r\nX-Content-Type-Options: nosniff\r\n\r\n"
+    )
+    return head.encode() + (data if body else b"")

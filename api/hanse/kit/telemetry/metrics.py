@@ -1,0 +1,249 @@
+"""Every instrument of the product, declared once: name, unit, meaning, and labels with what they may hold.
+
+Names and units follow OpenTelemetry's semantic conventions where those have a word for it (`rpc.…`, `db.…`,
+`process.…`), and begin with `hanse.` elsewhere. No label ever holds a job, a queue's tenant or a node: those are for
+traces and logs. Labels are given by position, in the order of the declaration; a test counts them at every use.
+
+`docs/reference/metrics.md` is made from this module: `python -m hanse.kit.telemetry.reference`.
+"""
+
+from typing import Final
+
+from hanse.kit.telemetry.instruments import (
+    LONG_SECONDS,
+    Counter,
+    Gauge,
+    Histogram,
+    Label,
+    Registry,
+)
+from hanse.model.lifecycle import State
+from hanse.model.reasons import Reason
+from hanse.model.report import GangStatus
+
+REGISTRY: Final = Registry()
+"""The instruments of this process."""
+
+# ---- labels --------------------------------------------------------------------------------------------------
+
+POOL: Final = Label("hanse.pool", "name of the pool")
+FLAVOR: Final = Label("hanse.flavor", "name of the flavor")
+STATE: Final = Label("hanse.state", "state of a job", tuple(state.name for state in State if state))
+REASON: Final = Label("hanse.reason", "reason code", tuple(reason.name for reason in Reason))
+STATUS: Final = Label("hanse.status", "what is reported", tuple(status.name for status in GangStatus if status))
+GUARD: Final = Label(
+    "hanse.guard",
+    "kind of key that had moved",
+    ("state", "head", "pool", "queue", "grant", "agent"),
+)
+METHOD: Final = Label("rpc.method", "full name of the method")
+RPC_SYSTEM: Final = Label("rpc.system.name", "the protocol", ("grpc",))
+STATUS_CODE: Final = Label("rpc.response.status_code", "name of the gRPC status code")
+DB_SYSTEM: Final = Label("db.system.name", "which store", ("etcd", "sqlite", "memory"))
+DB_OPERATION: Final = Label("db.operation.name", "call of the store", ("read", "range", "transact"))
+CPU_MODE: Final = Label("cpu.mode", "where it was spent", ("user", "system"))
+GANG_STATE: Final = Label("hanse.gang.state", "how far gangs are", ("held", "started", "stopping"))
+GPU_STATE: Final = Label("hanse.gpu.state", "of usable nodes", ("free", "used"))
+NODE_STATE: Final = Label("hanse.node.state", "whether pods may be placed there", ("usable", "unusable"))
+SIGNAL: Final = Label("hanse.signal", "what is exported", ("spans", "metrics"))
+
+
+def _outcome(*values: str) -> Label:
+    return Label("hanse.outcome", "how it ended", values)
+
+
+# ---- API -----------------------------------------------------------------------------------------------------
+
+RPC_DURATION: Final = REGISTRY.declare(
+    Histogram(
+        "rpc.server.call.duration",
+        "s",
+        "Unary calls of the API, from arrival to answer; the latency of a submit is that of SubmitJobs.",
+        RPC_SYSTEM,
+        METHOD,
+        STATUS_CODE,
+    )
+)
+SUBMITTED: Final = REGISTRY.declare(
+    Counter(
+        "hanse.submitted.jobs",
+        "{job}",
+        "Jobs that were submitted, by what became of them.",
+        _outcome("accepted", "refused"),
+    )
+)
+
+# ---- jobs ----------------------------------------------------------------------------------------------------
+
+JOB_MOVES: Final = REGISTRY.declare(
+    Counter("hanse.job.moves", "{job}", "Jobs that entered a state, by writes of this process.", STATE)
+)
+JOB_STATE_DURATION: Final = REGISTRY.declare(
+    Histogram(
+        "hanse.job.state.duration",
+        "s",
+        "How long jobs were in the state that they left.",
+        STATE,
+        bounds=LONG_SECONDS,
+    )
+)
+
+# ---- scheduler -----------------------------------------------------------------------------------------------
+
+CYCLE_DURATION: Final = REGISTRY.declare(
+    Histogram("hanse.cycle.duration", "s", "Scheduling cycles, from snapshot to the end of their commits.")
+)
+PLAN_DURATION: Final = REGISTRY.declare(
+    Histogram("hanse.cycle.plan.duration", "s", "The pure part of a cycle: snapshot and plan.")
+)
+DECISIONS: Final = REGISTRY.declare(Counter("hanse.cycle.decisions", "{job}", "Jobs for which a plan had places."))
+CLASSES_FAILED: Final = REGISTRY.declare(
+    Counter("hanse.cycle.failures", "{class}", "Classes of requests that were left out because planning them failed.")
+)
+PENDING_JOBS: Final = REGISTRY.declare(
+    Gauge("hanse.pending.jobs", "{job}", "Pending jobs of the roots that this process admits for.")
+)
+PENDING_CLASSES: Final = REGISTRY.declare(
+    Gauge("hanse.pending.classes", "{class}", "Classes of pending jobs that wait, by the reason why.", REASON)
+)
+ROOTS_HELD: Final = REGISTRY.declare(
+    Gauge("hanse.roots.held", "{root}", "Cohort roots that this process admits for.")
+)
+TRANSACTIONS: Final = REGISTRY.declare(
+    Counter(
+        "hanse.commit.transactions",
+        "{transaction}",
+        "Transactions that bind jobs.",
+        _outcome("committed", "conflict", "unknown", "unavailable"),
+    )
+)
+CONFLICTS: Final = REGISTRY.declare(
+    Counter("hanse.commit.conflicts", "{guard}", "Guards of commits that did not hold.", GUARD)
+)
+GIVEN_UP: Final = REGISTRY.declare(
+    Counter("hanse.commit.given_up", "{job}", "Decisions that lost every round and were planned anew.")
+)
+SETTLED: Final = REGISTRY.declare(
+    Counter("hanse.commit.settled", "{transaction}", "Commits of unknown outcome whose outcome was found out.")
+)
+SETTLING: Final = REGISTRY.declare(
+    Gauge("hanse.commit.settling", "{transaction}", "Commits whose outcome is not known yet.")
+)
+REFUSALS: Final = REGISTRY.declare(
+    Counter("hanse.refusals", "{job}", "Bindings that an agent refused.", REASON),
+)
+
+# ---- links ---------------------------------------------------------------------------------------------------
+
+SESSIONS: Final = REGISTRY.declare(Gauge("hanse.link.sessions", "{session}", "Agents attached to this process."))
+ATTACHMENTS: Final = REGISTRY.declare(
+    Counter(
+        "hanse.link.attachments",
+        "{attachment}",
+        "Agents that asked to be attached here.",
+        _outcome("granted", "refused"),
+    )
+)
+DESIRED_SENT: Final = REGISTRY.declare(
+    Counter("hanse.link.desired", "{binding}", "Bindings that were sent to agents.")
+)
+REPORTS: Final = REGISTRY.declare(Counter("hanse.reports", "{report}", "Reports of agents that took effect.", STATUS))
+REPORT_CONFLICTS: Final = REGISTRY.declare(
+    Counter("hanse.report.conflicts", "{transaction}", "Transactions of reports in which a guard did not hold.")
+)
+REPORTS_WAITING: Final = REGISTRY.declare(
+    Gauge("hanse.reports.waiting", "{report}", "Reports of agents that are not in effect yet.")
+)
+
+# ---- pools, as the scheduler knows them ----------------------------------------------------------------------
+
+SUMMARIES: Final = REGISTRY.declare(
+    Counter("hanse.summaries", "{summary}", "Summaries of pools that were newer than what was known.")
+)
+SUMMARY_AGE: Final = REGISTRY.declare(
+    Gauge("hanse.pool.summary.age", "s", "Time since a pool's newest summary came here.", POOL)
+)
+POOL_GPUS: Final = REGISTRY.declare(
+    Gauge("hanse.pool.gpus", "{gpu}", "GPUs of a pool, as of its newest summary.", POOL, FLAVOR, GPU_STATE)
+)
+POOL_NODES: Final = REGISTRY.declare(
+    Gauge("hanse.pool.nodes", "{node}", "Nodes of a pool, as of its newest summary.", POOL, NODE_STATE)
+)
+POOL_GANGS: Final = REGISTRY.declare(
+    Gauge("hanse.pool.gangs", "{gang}", "Gangs of a pool, as of its newest summary.", POOL, GANG_STATE)
+)
+
+# ---- store ---------------------------------------------------------------------------------------------------
+
+STORE_DURATION: Final = REGISTRY.declare(
+    Histogram(
+        "db.client.operation.duration",
+        "s",
+        "Calls of the store, by outcome.",
+        DB_SYSTEM,
+        DB_OPERATION,
+        _outcome("done", "committed", "conflict", "unknown", "unavailable", "error"),
+    )
+)
+
+# ---- agent ---------------------------------------------------------------------------------------------------
+
+AGENT_ATTACHED: Final = REGISTRY.declare(
+    Gauge("hanse.agent.attached", "{agent}", "1 while the agent obeys a desired set of a live stream.", POOL)
+)
+AGENT_GANGS: Final = REGISTRY.declare(
+    Gauge("hanse.agent.gangs", "{gang}", "Gangs that have places, as the agent knows them.", POOL, GANG_STATE)
+)
+PLACEMENTS: Final = REGISTRY.declare(
+    Counter(
+        "hanse.agent.placements", "{gang}", "Gangs for which places were sought.", POOL, _outcome("placed", "refused")
+    )
+)
+PLACEMENT_DURATION: Final = REGISTRY.declare(
+    Histogram(
+        "hanse.agent.placement.duration",
+        "s",
+        "Turns of placing gangs; one takes as many as wait, up to a limit.",
+        POOL,
+    )
+)
+AGENT_REFUSALS: Final = REGISTRY.declare(
+    Counter("hanse.agent.refusals", "{gang}", "Gangs that found no places, by reason.", REASON)
+)
+WRITE_DURATION: Final = REGISTRY.declare(
+    Histogram(
+        "hanse.agent.cluster.write.duration",
+        "s",
+        "Writes to the cluster.",
+        POOL,
+        _outcome("done", "in_doubt", "superseded"),
+    )
+)
+WRITE_OPERATIONS: Final = REGISTRY.declare(
+    Counter("hanse.agent.cluster.operations", "{operation}", "Operations in writes that the cluster answered.", POOL)
+)
+WATCHES_LOST: Final = REGISTRY.declare(
+    Counter("hanse.agent.cluster.watches_lost", "{watch}", "Watches of the cluster that broke off.", POOL)
+)
+RESYNCS: Final = REGISTRY.declare(
+    Counter("hanse.agent.resyncs", "{list}", "Lists of the cluster beside those of attachments.", POOL)
+)
+REPAIRS: Final = REGISTRY.declare(
+    Counter("hanse.agent.repairs", "{list}", "Lists that found what the watch had not told.", POOL)
+)
+SUMMARIES_MADE: Final = REGISTRY.declare(
+    Counter("hanse.agent.summaries", "{summary}", "Summaries that the agent made.", POOL)
+)
+
+# ---- the process ---------------------------------------------------------------------------------------------
+
+CPU_TIME: Final = REGISTRY.declare(Counter("process.cpu.time", "s", "CPU time of this process.", CPU_MODE))
+MEMORY: Final = REGISTRY.declare(Gauge("process.memory.usage", "By", "Physical memory of this process."))
+UPTIME: Final = REGISTRY.declare(Gauge("process.uptime", "s", "Time since this process turned telemetry on."))
+LOOP_DELAY: Final = REGISTRY.declare(
+    Histogram("hanse.loop.delay", "s", "By how much the event loop was late for a timer, looked at once a second.")
+)
+EXPORTED: Final = REGISTRY.declare(Counter("hanse.telemetry.exported", "{item}", "What the collector took.", SIGNAL))
+DROPPED: Final = REGISTRY.declare(
+    Counter("hanse.telemetry.dropped", "{item}", "What was dropped because the collector did not take it.", SIGNAL)
+)
