@@ -31,6 +31,14 @@ services: ## bring etcd and mosquitto, which tests start (Debian's packages, if 
 test: setup services ## run every test; TESTS=… narrows it: paths or pytest options
 	@$(BIN)/python -m pytest $(TESTS)
 
+.PHONY: e2e-tools
+e2e-tools: ## build a real Kubernetes control plane from pinned Go modules; KUBEBUILDER_ASSETS names one that is there
+	@e2e/tools/build
+
+.PHONY: e2e
+e2e: setup e2e-tools ## test against real API servers on the loopback; TESTS=… narrows it: paths or pytest options
+	@$(BIN)/python -m pytest $(or $(TESTS),e2e)
+
 .PHONY: check
 check: setup ## style, types, import contracts, generated code, protos: everything that needs no run
 	@$(MAKE) -j2 --keep-going --output-sync=target check-types check-rest
