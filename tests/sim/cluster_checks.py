@@ -88,14 +88,16 @@ class ClusterChecks:
         self._jobs: dict[JobId, _JobPods] = {}
         self._newest: dict[tuple[PoolName, JobId], Attempt] = {}
         self._ever_started: dict[str, None] = {}
+        self._parts: dict[tuple[JobId, Attempt], int] = {}
         self._node_changed_s: dict[tuple[PoolName, int], float] = {}
 
     # ---- what others tell
 
-    def binding_seen(self, key: str, desired: int) -> None:
+    def binding_seen(self, binding: SeenBinding) -> None:
         """A binding was written: what it ever asked for counts, since an agent may act on what it read."""
-        if desired == Desired.START:
-            self._ever_started[key] = None
+        self._parts[binding.key.job, binding.key.attempt] = binding.value.parts
+        if binding.value.desired == Desired.START:
+            self._ever_started[binding.key.text] = None
 
     def node_changed(self, pool: PoolName, node: int, now_s: float) -> None:
         """Fate or an operator changed what a node offers, or foreign pods came to it."""
@@ -104,7 +106,8 @@ class ClusterChecks:
     def requeued(self, job: JobId, attempt: Attempt, engines: Iterable[Engine]) -> None:
         """A job waits again: this attempt of it must not have succeeded (P13)."""
         gangs = [g for e in engines for key, g in e.gangs.items() if (key.job, key.attempt) == (job, attempt)]
-        if gangs and all(gang.counts.succeeded == len(gang.nodes) for gang in gangs):
+        whole = len(gangs) == self._parts.get((job, attempt))
+        if whole and all(gang.counts.succeeded == len(gang.nodes) for gang in gangs):
             self._accuse("S8", f"attempt {attempt} of {job} succeeded, and the job waits to run again (P13)", job)
 
     # ---- operations

@@ -88,7 +88,7 @@ def _sizes(rng: Random, racks: int) -> Sizes:
 
 def _queue(name: str, rng: Random) -> Queue:
     flavors = rng.sample([f.name for f in FLAVORS], k=rng.choice((1, 2, 2)))
-    quotas = tuple(FlavorQuota(flavor, Resources({GPU: rng.choice((8, 16, 32, 64, 128))})) for flavor in flavors)
+    quotas = tuple(FlavorQuota(flavor, Resources({GPU: rng.choice((8, 16, 24, 32, 64))})) for flavor in flavors)
     uid = queue_uid("operator", "sim", name)
     return Queue(uid, QueueName(name), COHORT.name if name != "q2" else "", quotas)
 

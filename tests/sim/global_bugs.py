@@ -10,7 +10,7 @@ from hanse.model.ids import Attempt
 from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
 from hanse.scheduler.core import plan as planning
 from hanse.scheduler.core.world import World
-from hanse.scheduler.shell import committer, desired, feed, reports
+from hanse.scheduler.shell import committer, desired, feed, report_writer
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.reports import ReportBook
 from hanse.store import keys, moves
@@ -129,13 +129,13 @@ def send_cached_sets(stack: ExitStack) -> None:
 
 def no_report_fence(stack: ExitStack) -> None:
     """P9: a report's transaction does not compare the agent's epoch."""
-    swap(stack, ReportBook, "_fence", lambda self: ModRevisionIs(ABSENT_KEY, 0))
-    swap(stack, ReportBook, "_check_fence", lambda self, conflict: None)
+    swap(stack, ReportBook, "fence", lambda self: ModRevisionIs(ABSENT_KEY, 0))
+    swap(stack, ReportBook, "check_fence", lambda self, conflict: True)
 
 
 def release_untouched(stack: ExitStack) -> None:
     """P11: what moves only one part leaves the job's state key alone."""
-    plan_move = original(reports, "plan_move")
+    plan_move = original(report_writer, "plan_move")
 
     def untouched(view: Any, *args: Any, **kwargs: Any) -> Any:
         plan = plan_move(view, *args, **kwargs)
@@ -148,7 +148,7 @@ def release_untouched(stack: ExitStack) -> None:
             ops=tuple(op for op in plan.ops if not (isinstance(op, Put) and op.key == state_key)),
         )
 
-    swap(stack, reports, "plan_move", untouched)
+    swap(stack, report_writer, "plan_move", untouched)
 
 
 def drop_at_stop(stack: ExitStack) -> None:

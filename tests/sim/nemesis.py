@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SHORT_S: Final = (0.3, 6.0)
 LONG_S: Final = (1.0, 25.0)
-TWIN_P: Final = 0.7
+RIVAL_P: Final = 0.7
 SHUT_P: Final = 0.5
 CRASH_P: Final = 0.3
 CLOCK_STEP_MAX_MS: Final = 3_600_000
@@ -53,9 +53,9 @@ class Nemesis:
     def _request_lost(self, client: str, txn: Txn) -> None:
         """Somebody else acts, or the sender dies, before a lost transaction arrives."""
         bound = [keys.parse_binding(op.key) for op in txn.ops if op.key.startswith(keys.BINDINGS)]
-        if bound and self._people is not None and self._rng.random() < TWIN_P:
+        if bound and self._people is not None and self._rng.random() < RIVAL_P:
             at = self._rng.choice(bound)
-            self._people.submit_twin(at.job)
+            self._people.submit_rival(at.job)
             if self._world.weather.swarm.node_mark_every_s and self._rng.random() < SHUT_P:
                 self._shut(next(site for site in self._world.pools if site.name == at.pool))
         site = next((s for s in self._world.replicas if s.name == client and s.process is not None), None)

@@ -17,8 +17,8 @@ from google.protobuf.message import Message
 from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
 from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import AlreadyExists, HanseError, NotFound, ResourceExhausted, Unavailable
-from hanse.model.ids import JobId, job_id
-from hanse.model.job import JobSpec
+from hanse.model.ids import JobId, job_id, queue_of
+from hanse.model.job import JobSpec, Topology
 from hanse.wire.job import spec_to_wire
 from tests.sim.fleet import GPU, draw_job
 from tests.sim.loop import Actor
@@ -31,7 +31,8 @@ CALL_DEADLINE_S: Final = 8.0
 RETRY_S: Final = (0.1, 2.0)
 AWAY_S: Final = (1.0, 20.0)
 BATCH_MAX: Final = 3
-TWINS_FACTOR: Final = 2
+RIVALS_FACTOR: Final = 2
+RIVAL_PODS_MAX: Final = 32
 READ_EVERY_S: Final = 6.0
 
 
@@ -78,11 +79,18 @@ class People:
         self._every(swarm.hold_every_s, self._hold, "operator")
         self._every(swarm.quota_every_s, self._change_quota, "operator")
 
-    def submit_twin(self, job: JobId) -> None:
-        """Somebody wants the same as this job, just now, and more urgently."""
-        if job in self.books.asked and len(self.books.asked) < TWINS_FACTOR * self._world.weather.swarm.jobs:
-            spec = replace(self.books.asked[job], name=f"twin-{len(self.books.asked)}", priority_class="high")
-            self._go(self._submit([spec], 0.0), "user")
+    def submit_rival(self, job: JobId) -> None:
+        """Somebody wants, just now and more urgently, so much that this job and theirs are over the queue's quota."""
+        if job not in self.books.asked or len(self.books.asked) >= RIVALS_FACTOR * self._world.weather.swarm.jobs:
+            return
+        spec = self.books.asked[job]
+        value = self._world.view.queues[queue_of(job)][1]
+        quota = self._rng.choice([quota.amounts.get(GPU, 0) for quota in value.quotas])
+        first = spec.pod_sets[0]
+        count = max(1, min(quota // first.resources.gpus, RIVAL_PODS_MAX))
+        wanted = replace(first, count=count, min_count=count, topology=Topology())
+        rival = replace(spec, name=f"rival-{len(self.books.asked)}", pod_sets=(wanted,), priority_class="high")
+        self._go(self._submit([rival], 0.0), "user")
 
     def _go(self, work: "object", who: str) -> None:
         actor = Actor(f"{who}-{len(self._tasks)}")

@@ -26,7 +26,6 @@ from hanse.simcluster.inputs import Accept, Hold, Input, RestoreNodes, pack
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, KeyValue, LeaseGone, Txn
-from hanse.store.schema import BindingValue, decode
 from tests.sim import parts
 from tests.sim.bus import BusWeather, FaultyBus
 from tests.sim.cluster import FaultyCluster
@@ -312,7 +311,7 @@ class World:
         for event in events:
             key = event.kv.key
             if key.startswith(keys.BINDINGS) and event.kind is EventKind.PUT:
-                self.cluster_checks.binding_seen(key, decode(event.kv.value, BindingValue).desired)
+                self.cluster_checks.binding_seen(self.view.bindings[key])
             elif key.startswith(keys.STATES) and event.kind is EventKind.PUT:
                 self._state_written(keys.job_of(key), self.view.before[key])
         self.store_checks.revision_made()

@@ -15,6 +15,7 @@ from typing import Final, assert_never
 import msgspec
 
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import metrics
 from hanse.model.errors import NotFound, Unavailable
 from hanse.model.ids import JobId, Part, PoolName
 from hanse.model.lifecycle import (
@@ -97,9 +98,10 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """Guards and operations of one job's move, and what its state becomes."""
+    """Guards and operations of one job's move, what its state was, and what it becomes."""
 
     job: JobId
+    before: JobState
     state: JobState
     guards: tuple[Guard, ...]
     ops: tuple[Op, ...]
@@ -187,6 +189,9 @@ def event_of(view: JobView, report: GangReport) -> Event | None:
             return Started(attempt, part)
         case GangStatus.RUNNING:
             return Running(attempt, part, absent + sum(p.progress < Progress.RUNNING for p in others))
+        case GangStatus.FINISHED if absent and view.state.state is State.STOPPING:
+            # The job cannot succeed any more, a part was released without: this one is over like that one.
+            return Released(attempt, part, unfinished)
         case GangStatus.FINISHED:
             return Finished(attempt, part, absent + unfinished)
         case GangStatus.BROKEN:
@@ -238,7 +243,7 @@ def plan_move(view: JobView, event: Event, *, now_ms: int, write_id: int, report
         gone = {**view.past.gone, report.part: _past_part(parts[report.part])}
         ops.append(Put(keys.past(view.job), encode(msgspec.structs.replace(view.past, gone=gone))))
     guards = (ModRevisionIs(keys.state(view.job), view.state_revision),)
-    return PlannedMove(view.job, state, guards, tuple(ops))
+    return PlannedMove(view.job, view.state, state, guards, tuple(ops))
 
 
 def _binding_ops(
@@ -300,6 +305,13 @@ def _past_part(part: PartView) -> PastPart:
     )
 
 
+def count_move(before: JobState, after: JobState) -> None:
+    """A move is in effect: count the state that was entered, and the time in the one that was left."""
+    if after.state is not before.state:
+        metrics.JOB_MOVES.add(1, after.state.name)
+        metrics.JOB_STATE_DURATION.record((after.changed_ms - before.changed_ms) / 1e3, before.state.name)
+
+
 def drop_orphan(key: keys.BindingKey, mod_revision: int) -> tuple[tuple[Guard, ...], tuple[Op, ...]]:
     """Delete a binding that belongs to no live attempt, once its agent has released it (P12)."""
     return (ModRevisionIs(key.text, mod_revision),), (Delete(key.text),)
@@ -353,6 +365,7 @@ async def commit_move(
         tried.add(number)
         match await store.transact(Txn((*plan.guards, *guards), (*plan.ops, *ops))):
             case Committed(revision):
+                count_move(plan.before, plan.state)
                 return MoveDone(plan.state, revision)
             case Conflict() | Unknown():
                 continue
@@ -369,6 +382,7 @@ __all__ = [
     "PlannedMove",
     "WriteId",
     "commit_move",
+    "count_move",
     "drop_orphan",
     "event_of",
     "plan_move",
