@@ -10,6 +10,8 @@ from typing import Final
 
 from hanse.api.v1 import job_spec_pb2
 from hanse.apiserver.vetting import Accepted
+from hanse.kit.telemetry import TRACER
+from hanse.kit.telemetry.trace_context import is_sampled
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import Attempt, JobId, QueueName
 from hanse.model.job import OnInfrastructure
@@ -32,7 +34,7 @@ INDEX_VALUE: Final = b""
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a submission comes from."""
+    """Where a submission comes from; `trace` is the caller's traceparent, "" if there is none."""
 
     principal: str
     request_id: str
@@ -48,6 +50,7 @@ class Draft:
     queue: QueueName
     ops: tuple[Put, ...]
     bytes: int
+    trace: str
 
     @property
     def guard(self) -> Guard:
@@ -72,19 +75,21 @@ def draft(
         InvalidArgument: reason SPEC_TOO_LARGE.
     """
     body = message.SerializeToString(deterministic=True)
-    stored = encode_spec(SpecEnvelope(origin.principal, origin.request_id, origin.trace, body))
+    trace = origin.trace or TRACER.own(job)
+    stored = encode_spec(SpecEnvelope(origin.principal, origin.request_id, trace, body))
     if len(stored) > spec_bytes_max:
         raise InvalidArgument(
             f"the spec has {len(stored)} bytes compressed, the limit is {spec_bytes_max}; "
             "move large texts into ConfigMaps or files",
             reason="SPEC_TOO_LARGE",
         )
+    state = _state(accepted, now_ms=now_ms, write_id=write_id, traced=is_sampled(trace))
     ops = (
         Put(keys.spec(job), stored),
-        Put(keys.state(job), encode_state(_state(accepted, now_ms=now_ms, write_id=write_id))),
+        Put(keys.state(job), encode_state(state)),
         Put(keys.name(accepted.spec.name, job), INDEX_VALUE),
     )
-    return Draft(index, job, accepted.spec.queue, ops, _bytes(ops, accepted.spec.queue))
+    return Draft(index, job, accepted.spec.queue, ops, _bytes(ops, accepted.spec.queue), trace)
 
 
 def _bytes(ops: tuple[Put, ...], queue: QueueName) -> int:
@@ -94,7 +99,7 @@ def _bytes(ops: tuple[Put, ...], queue: QueueName) -> int:
     return puts + 2 * (guarded + 2 * ENTRY_OVERHEAD_BYTES)
 
 
-def _state(accepted: Accepted, *, now_ms: int, write_id: int) -> JobState:
+def _state(accepted: Accepted, *, now_ms: int, write_id: int, traced: bool) -> JobState:
     restart = accepted.spec.restart
     return JobState(
         state=State.PENDING,
@@ -107,6 +112,7 @@ def _state(accepted: Accepted, *, now_ms: int, write_id: int) -> JobState:
         max_retries=min(restart.max_retries, RETRIES_MAX),
         requeue_infrastructure=restart.on_infrastructure is OnInfrastructure.REQUEUE,
         write_id=write_id,
+        traced=traced,
     )
 
 

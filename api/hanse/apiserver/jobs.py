@@ -32,7 +32,8 @@ from hanse.model.job import JobSpec
 from hanse.model.lifecycle import Illegal, State, Stop
 from hanse.model.reasons import Reason
 from hanse.store.contract import LeaseGone, Store
-from hanse.store.moves import MoveResult, WriteId, commit_move
+from hanse.store.moves import MoveDone, MoveResult, WriteId, commit_move
+from hanse.store.traces import JobTraces
 from hanse.wire.errors import error_to_wire
 from hanse.wire.job import spec_from_wire
 
@@ -56,6 +57,7 @@ class JobService:
         details: AgentDetails | None,
         clock: Clock,
         write_id: WriteId,
+        traces: JobTraces,
     ) -> None:
         self._store = store
         self._submitter = submitter
@@ -64,6 +66,7 @@ class JobService:
         self._details = details
         self._clock = clock
         self._write_id = write_id
+        self._traces = traces
         self._reader = JobReader(store)
         self._lister = JobLister(store, self._reader)
         self._watcher = JobWatcher(store, self._reader, clock)
@@ -236,6 +239,8 @@ class JobService:
 
     async def _after_cancel(self, job: JobId, moved: MoveResult) -> job_pb2.Job:
         message = await self._cancelled(job)
+        if isinstance(moved, MoveDone) and moved.state.state.terminal:
+            self._traces.ended(job, moved.state, scope="api")
         if isinstance(moved, Illegal) and message.status.state != job_pb2.JOB_STATE_CANCELLED:
             raise FailedPrecondition(f"{moved.why}; nothing to cancel", reason="JOB_ENDED", path="job")
         return message

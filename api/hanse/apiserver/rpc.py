@@ -26,6 +26,7 @@ from hanse.apiserver.context import CallContext
 from hanse.apiserver.credentials import UNAUTHENTICATED, Credentials
 from hanse.apiserver.failures import told
 from hanse.apiserver.settings import ApiSettings
+from hanse.kit.telemetry import metrics
 from hanse.model.errors import HanseError, ResourceExhausted
 from hanse.wire.errors import DOMAIN, code_of
 from hanse.wire.errors import UNAUTHENTICATED as UNAUTHENTICATED_CODE
@@ -120,7 +121,7 @@ def _handler(method: MethodDescriptor, service: object, gate: Gate) -> "grpc.Rpc
     write = GetMessageClass(method.output_type).SerializeToString
     match method.client_streaming, method.server_streaming:
         case False, False:
-            return grpc.unary_unary_rpc_method_handler(_unary(call, gate), read, write)
+            return grpc.unary_unary_rpc_method_handler(_unary(call, gate, method), read, write)
         case False, True:
             return grpc.unary_stream_rpc_method_handler(_streaming(call, gate), read, write)
         case True, True:
@@ -130,17 +131,26 @@ def _handler(method: MethodDescriptor, service: object, gate: Gate) -> "grpc.Rpc
 
 
 def _unary(
-    call: Callable[[CallContext, Message], Awaitable[Message]], gate: Gate
+    call: Callable[[CallContext, Message], Awaitable[Message]], gate: Gate, method: MethodDescriptor
 ) -> Callable[[Message, Context], Awaitable[Message]]:
+    name = f"{method.containing_service.full_name}/{method.name}"
+
     async def handle(request: Message, context: Context) -> Message:
+        loop, code = asyncio.get_running_loop(), grpc.StatusCode.CANCELLED
+        begun_s = loop.time()
         try:
             ctx = gate.enter(context)
             with gate.call():
                 async with asyncio.timeout(gate.timeout_s(ctx)):
-                    return await call(ctx, request)
+                    answer = await call(ctx, request)
+            code = grpc.StatusCode.OK
+            return answer
         except Exception as error:
+            code = _CODES[status_of(told(error)).code]
             await _refuse(context, error)
             raise
+        finally:
+            metrics.RPC_DURATION.record(loop.time() - begun_s, "grpc", name, code.name)
 
     return handle
 

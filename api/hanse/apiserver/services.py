@@ -22,6 +22,7 @@ from hanse.kit.clock import Clock
 from hanse.model.ids import FlavorName, QueueUid
 from hanse.model.resources import Resources
 from hanse.store.contract import Store
+from hanse.store.traces import JobTraces
 
 DEFAULT_SETTINGS: Final = ApiSettings()
 
@@ -65,6 +66,7 @@ class ApiServices:
         view: FleetView = fleet or NoFleet()
         self.settings = settings
         self._committer = GroupCommitter(store)
+        self._traces = JobTraces(store)
         requests = Requests(store, clock, rng)
         writer = Writer(store, requests)
         submitter = Submitter(store, self._committer, requests, view, settings=settings, clock=clock, rng=rng)
@@ -76,6 +78,7 @@ class ApiServices:
             details=details,
             clock=clock,
             write_id=lambda: rng.getrandbits(WRITE_ID_BITS) | 1,
+            traces=self._traces,
         )
         self.pools = PoolService(store, writer, view)
         self.queues = QueueService(store, writer, view, clock)
@@ -86,8 +89,10 @@ class ApiServices:
     async def running(self) -> AsyncIterator[None]:
         """Keep what the services need going while the block runs."""
         committing = asyncio.create_task(self._committer.run(), name="api-commit")
+        tracing = asyncio.create_task(self._traces.run(), name="api-traces")
         try:
             yield
         finally:
             committing.cancel()
-            await asyncio.gather(committing, return_exceptions=True)
+            tracing.cancel()
+            await asyncio.gather(committing, tracing, return_exceptions=True)

@@ -42,8 +42,10 @@ from hanse.apiserver.templates import Templates
 from hanse.apiserver.vetting import Accepted, World, vet
 from hanse.apiserver.writes import gave_up
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import TRACER, Stage, metrics
 from hanse.model.errors import HanseError, InvalidArgument
-from hanse.model.ids import JobId, QueueName, QueueUid
+from hanse.model.ids import Attempt, JobId, QueueName, QueueUid
+from hanse.model.lifecycle import State
 from hanse.model.names import is_subdomain
 from hanse.store import keys
 from hanse.store.contract import (
@@ -60,6 +62,7 @@ from hanse.store.contract import (
 )
 from hanse.store.limits import ENTRY_OVERHEAD_BYTES
 from hanse.store.schema import QueueValue, decode, decode_spec
+from hanse.store.traces import whole_job
 
 METHOD: Final = "SubmitJobs"
 ROUNDS_MAX: Final = 8
@@ -126,7 +129,8 @@ class Submitter:
         if message.validate_only:
             memo, _ = await self._vet(message, await self._world(message))
             return answer(request, message, memo, stored=False)
-        origin = Origin(ctx.principal, request.id, ctx.trace or new_trace(self._rng))
+        origin = Origin(ctx.principal, request.id, ctx.trace)
+        begun_ms = self._clock.now_ms()
         unknown = False
         for number in range(ROUNDS_MAX):
             record = await self._requests.find(request)
@@ -134,6 +138,7 @@ class Submitter:
                 return answer(request, message, memo_of(record), revision=record.revision)
             found = await self._plan(message, request, origin, record, again=number > 0)
             if record is None and not found.drafts and not _any_stored(message, found.memo):
+                metrics.SUBMITTED.add(len(found.memo.refused), "refused")
                 return answer(request, message, found.memo, stored=False)
             try:
                 outcome = await self._write(request, found)
@@ -142,6 +147,7 @@ class Submitter:
                 continue
             if isinstance(outcome, int):
                 self._count(found)
+                self._tell(found, begun_ms)
                 _log_accepted(origin, found, outcome)
                 return answer(request, message, found.memo, ids=found.ids, revision=outcome)
             unknown = isinstance(outcome, Unknown)
@@ -317,10 +323,18 @@ class Submitter:
         for name, jobs in Counter(one.queue for one in found.drafts).items():
             self._pending.accepted(QueueUid(found.queues[name].value.uid), jobs)
 
-
-def new_trace(rng: random.Random) -> str:
-    """A W3C traceparent for jobs whose submitter brought none: their way can then be followed all the same."""
-    return f"00-{rng.getrandbits(128) | 1:032x}-{rng.getrandbits(64) | 1:016x}-00"
+    def _tell(self, found: _Round, begun_ms: int) -> None:
+        """A batch is stored: count it, and tell its traced jobs' first stage."""
+        now_ms = self._clock.now_ms()
+        metrics.SUBMIT_DURATION.record((now_ms - begun_ms) / 1e3)
+        metrics.SUBMITTED.add(len(found.drafts), "accepted")
+        metrics.SUBMITTED.add(len(found.memo.refused), "refused")
+        metrics.JOB_MOVES.add(len(found.drafts), State.PENDING.name)
+        for one in found.drafts if TRACER.on else ():
+            gang = whole_job(one.job, Attempt(0))
+            TRACER.stage(
+                one.trace, Stage.SUBMIT, gang, scope="api", start_ms=begun_ms, end_ms=now_ms, queue=one.queue
+            )
 
 
 def _log_accepted(origin: Origin, found: _Round, revision: int) -> None:

@@ -79,6 +79,7 @@ class JobState:
         pools: slots of the pools that hold the newest attempt's bindings, in order of part.
         write_id: identity of the transaction that wrote this value (P3); 0 only in values never stored.
         held: the owner or an operator asked that it stays pending.
+        traced: its traceparent, which is stored with its spec, is sampled.
     """
 
     state: State
@@ -95,6 +96,7 @@ class JobState:
     held: bool = False
     pools: tuple[int, ...] = ()
     write_id: int = 0
+    traced: bool = False
 
 
 _FORMAT_VERSION: Final = 1
@@ -103,13 +105,18 @@ _PACKING: Final = struct.Struct("<BBBBHHHHIiIQQQ" + "H" * POOLS_PER_JOB_MAX)
 STATE_BYTES: Final = 64
 _FLAG_REQUEUE: Final = 1
 _FLAG_HELD: Final = 2
+_FLAG_TRACED: Final = 4
 RETRIES_MAX: Final = 0xFFFF
 
 
 def encode_state(state: JobState) -> bytes:
     """The 64-byte record, little-endian: version, state, target, flags, reason, failures, max_retries, spare,
     attempt, priority, changed (seconds after submit), submit_ms, class_hash, write_id, eight pool slots."""
-    flags = (_FLAG_REQUEUE if state.requeue_infrastructure else 0) | (_FLAG_HELD if state.held else 0)
+    flags = (
+        (_FLAG_REQUEUE if state.requeue_infrastructure else 0)
+        | (_FLAG_HELD if state.held else 0)
+        | (_FLAG_TRACED if state.traced else 0)
+    )
     slots = state.pools + (_POOL_NONE,) * (POOLS_PER_JOB_MAX - len(state.pools))
     changed_s = max(0, min(0xFFFFFFFF, (state.changed_ms - state.submit_ms) // 1000))
     changed_rest_ms = max(0, (state.changed_ms - state.submit_ms) % 1000)
@@ -146,6 +153,7 @@ def decode_state(data: bytes) -> JobState:
         held=bool(flags & _FLAG_HELD),
         pools=tuple(s for s in slots if s != _POOL_NONE),
         write_id=write_id,
+        traced=bool(flags & _FLAG_TRACED),
     )
 
 

@@ -196,6 +196,7 @@ def test_a_terminal_state_stays_and_the_attempt_never_falls(events: list[Event],
     st.lists(st.integers(0, 65_534), max_size=8),
     st.booleans(),
     st.booleans(),
+    st.booleans(),
 )
 def test_the_record_holds_64_bytes_and_everything(
     state: State,
@@ -207,6 +208,7 @@ def test_the_record_holds_64_bytes_and_everything(
     pools: list[int],
     held: bool,
     requeue: bool,
+    traced: bool,
 ) -> None:
     job = JobState(
         state,
@@ -218,6 +220,7 @@ def test_the_record_holds_64_bytes_and_everything(
         pools=tuple(pools),
         held=held,
         requeue_infrastructure=requeue,
+        traced=traced,
     )
     data = encode_state(job)
     assert len(data) == STATE_BYTES

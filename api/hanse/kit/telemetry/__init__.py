@@ -9,6 +9,7 @@
 Shells import `metrics` and `TRACER`; pure cores know of neither.
 """
 
+from hanse.kit.telemetry import metrics
 from hanse.kit.telemetry.tracing import TRACER, Stage
 
-__all__ = ["TRACER", "Stage"]
+__all__ = ["TRACER", "Stage", "metrics"]

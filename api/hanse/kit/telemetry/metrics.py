@@ -58,11 +58,14 @@ RPC_DURATION: Final = REGISTRY.declare(
     Histogram(
         "rpc.server.call.duration",
         "s",
-        "Unary calls of the API, from arrival to answer; the latency of a submit is that of SubmitJobs.",
+        "Unary calls of the API, from arrival to answer.",
         RPC_SYSTEM,
         METHOD,
         STATUS_CODE,
     )
+)
+SUBMIT_DURATION: Final = REGISTRY.declare(
+    Histogram("hanse.submit.duration", "s", "Batches of jobs, from their arrival until all of them are stored.")
 )
 SUBMITTED: Final = REGISTRY.declare(
     Counter(

@@ -125,6 +125,7 @@ class Tracer:
         traceparent: str,
         stage: Stage,
         gang: GangKey,
+        /,
         *,
         scope: str,
         start_ms: int,
