@@ -80,6 +80,14 @@ class Figures:
     stopping: int
 
 
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What became of the gangs of one call of `place`: how many have places, and why others have none."""
+
+    placed: int
+    refused: tuple[Reason, ...]
+
+
 class Gangs:
     """See the module.
 
@@ -269,8 +277,10 @@ class Gangs:
         """Whether bindings wait that `place` would look at."""
         return bool(self._queue) and not self.doubted and not any(gang.occupies for gang in self._strangers.values())
 
-    def place(self, limit: int, *, now_ms: int) -> None:
+    def place(self, limit: int, *, now_ms: int) -> Turn:
         """Place or refuse up to `limit` waiting gangs, in the order of their creation."""
+        placed = 0
+        refused: list[Reason] = []
         while limit > 0 and self.to_place:
             limit -= 1
             key = self._queue.popleft()
@@ -282,7 +292,12 @@ class Gangs:
                 continue
             del self._waiting[key]
             self.changed = True
-            self._settle(self._add(self._placed(binding, now_ms)), now_ms)
+            gang = self._add(self._placed(binding, now_ms))
+            placed += gang.placed
+            if gang.refusal is not None:
+                refused.append(gang.refusal.reason)
+            self._settle(gang, now_ms)
+        return Turn(placed, tuple(refused))
 
     def _must_wait(self, key: GangKey) -> bool:
         """Whether an older attempt, or an earlier life of the same one, is still here."""

@@ -37,7 +37,11 @@ Dial = Callable[[], Awaitable[Uplink]]
 
 
 class Link:
-    """See the module."""
+    """See the module.
+
+    Attributes:
+        attached: the complete desired set of a live stream is the one that counts.
+    """
 
     def __init__(
         self,
@@ -57,6 +61,11 @@ class Link:
         self._publisher = publisher
         self._clock = clock
         self._backoff = Backoff(config.reconnect, rng)
+        self._session: Session | None = None
+
+    @property
+    def attached(self) -> bool:
+        return self._session is not None and self._session.accepted.is_set()
 
     async def run(self) -> None:
         """Attach again and again, until cancelled."""
@@ -80,9 +89,11 @@ class Link:
             session = Session(
                 self._config, wire, welcome, claim, pool=self._pool, publisher=self._publisher, clock=self._clock
             )
+            self._session = session
             try:
                 await session.run()
             finally:
+                self._session = None
                 if session.accepted.is_set():
                     self._backoff.reset()
         finally:

@@ -39,10 +39,12 @@ from hanse.agent.core.gangs import Gangs
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.ledger import NodeLedger
 from hanse.agent.shell.config import AgentConfig
+from hanse.agent.shell.traces import GangTraces
 from hanse.api.v1 import job_spec_pb2
 from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
 from hanse.kit.tasks import close_iterator, race
+from hanse.kit.telemetry import metrics
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import NodeName
 from hanse.model.job import JobSpec
@@ -79,6 +81,7 @@ class Pool:
         federation: whose agents claimed the cluster, "" before the first acceptance of this run.
         settings_revision: of the flavors, as the replica told.
         levels, dialect: of most nodes, as of the last list.
+        traces: tells the stages of traced jobs.
         to_report, to_publish: set when there may be something to report, or to say in a summary.
         claim_wanted: set when nothing more can be written under the present claim.
         resyncs, repairs: lists beside those of acceptances, and how many of them found a difference.
@@ -99,6 +102,7 @@ class Pool:
         self.resyncs = 0
         self.repairs = 0
         self._config = config
+        self.traces = GangTraces(config.pool, clock)
         self.cluster = cluster
         self._clock = clock
         self._rng = rng
@@ -155,16 +159,19 @@ class Pool:
             self.epoch, self.federation = epoch, federation
             self._take(await self._answer(self.cluster.list()))
             self.claim_wanted.clear()
+            self.traces.desired(desired.bindings)
             self.gangs.accept(desired.revision, desired.bindings, now_ms=self._clock.now_ms())
         self._poke()
 
     def accept_again(self, desired: CompleteSet) -> None:
         """A replica sent the complete set once more, under the epoch that has the cluster."""
+        self.traces.desired(desired.bindings)
         self.gangs.accept(desired.revision, desired.bindings, now_ms=self._clock.now_ms())
         self._poke()
 
     def change(self, change: Change) -> None:
         """The accepted set changed."""
+        self.traces.desired(change.bindings, change.removed)
         self.gangs.change(change.revision, change.bindings, change.removed, now_ms=self._clock.now_ms())
         self._poke()
 
@@ -195,9 +202,18 @@ class Pool:
             await self._to_place.wait()
             self._to_place.clear()
             while self.gangs.to_place:
-                self.gangs.place(PLACE_SLICE, now_ms=self._clock.now_ms())
+                self._place()
                 self._poke()
                 await asyncio.sleep(0)
+
+    def _place(self) -> None:
+        pool, begun_s = self._config.pool, self._clock.monotonic()
+        turn = self.gangs.place(PLACE_SLICE, now_ms=self._clock.now_ms())
+        metrics.PLACEMENT_DURATION.record(self._clock.monotonic() - begun_s, pool)
+        metrics.PLACEMENTS.add(turn.placed, pool, "placed")
+        metrics.PLACEMENTS.add(len(turn.refused), pool, "refused")
+        for reason in turn.refused:
+            metrics.AGENT_REFUSALS.add(1, reason.name)
 
     async def _write_on(self) -> None:
         while True:
@@ -213,14 +229,19 @@ class Pool:
         ops = self.gangs.take_ops(WRITE_OPS_MAX, flush=flush)
         if not ops:
             return False
+        begun_s = self._clock.monotonic()
         try:
             results = await self._answer(self.cluster.write(self.epoch, ops))
         except (Superseded, ClusterUnavailable) as error:
+            outcome = "superseded" if isinstance(error, Superseded) else "in_doubt"
+            metrics.WRITE_DURATION.record(self._clock.monotonic() - begun_s, self._config.pool, outcome)
             event = "cluster_superseded" if isinstance(error, Superseded) else "cluster_write_in_doubt"
             log.warning(event, extra={"pool": self._config.pool, "epoch": str(self.epoch), "cause": str(error)})
             self.gangs.doubt()
             self.claim_wanted.set()
             return False
+        metrics.WRITE_DURATION.record(self._clock.monotonic() - begun_s, self._config.pool, "done")
+        metrics.WRITE_OPERATIONS.add(len(ops), self._config.pool)
         self.gangs.written(results, now_ms=self._clock.now_ms())
         self._poke()
         return True
@@ -240,6 +261,7 @@ class Pool:
                 self.gangs.observe(events, now_ms=self._clock.now_ms())
                 self._poke()
         except (WatchLost, ClusterUnavailable) as error:
+            metrics.WATCHES_LOST.add(1, self._config.pool)
             log.info("watch_lost", extra={"pool": self._config.pool, "cause": str(error)})
         finally:
             await close_iterator(batches)
@@ -276,8 +298,10 @@ class Pool:
             self.gangs.reconcile(now_ms=self._clock.now_ms())
             moved = not self.gangs.to_place and self._shape() != before
         self.resyncs += 1
+        metrics.RESYNCS.add(1, self._config.pool)
         if surprises or moved:
             self.repairs += 1
+            metrics.REPAIRS.add(1, self._config.pool)
             found = {"pool": self._config.pool, "gangs": surprises, "shape": moved}
             log.warning("drift_repaired", extra=found)
         self._poke()

@@ -20,6 +20,7 @@ from hanse.agent.shell.pool import Pool
 from hanse.bus.contract import Bus, BusConnection, BusError, Will
 from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import metrics
 from hanse.model.fence import Epoch
 from hanse.model.summary import PoolSummary
 from hanse.shape import Shape, encode
@@ -67,6 +68,7 @@ class Publisher:
         self._pool.to_publish.clear()
         if self._pool.gangs.accepted and not self._pool.gangs.doubted and self._pool.ledger is not None:
             self.latest = self._make(self._pool.ledger)
+            metrics.SUMMARIES_MADE.add(1, self._config.pool)
             for reader in self._readers:
                 reader.set()
 

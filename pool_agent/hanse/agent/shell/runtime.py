@@ -20,6 +20,7 @@ from hanse.bus.contract import Bus
 from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
 from hanse.kit.tasks import race
+from hanse.kit.telemetry import metrics
 
 log = logging.getLogger(__name__)
 
@@ -54,4 +55,13 @@ class Agent:
         parts = {"cluster": self.pool.run(), "link": self._link.run(), "summaries": self._publisher.run()}
         if self._bus is not None:
             parts["bus"] = self._publisher.run_bus(self._bus)
-        await race(**parts)
+        with metrics.REGISTRY.observed(self._observe):
+            await race(**parts)
+
+    def _observe(self) -> None:
+        """Tell the gauges."""
+        pool, figures = self.config.pool, self.pool.gangs.figures
+        metrics.AGENT_ATTACHED.set(int(self._link.attached), pool)
+        metrics.AGENT_GANGS.set(figures.held, pool, "held")
+        metrics.AGENT_GANGS.set(figures.started, pool, "started")
+        metrics.AGENT_GANGS.set(figures.stopping, pool, "stopping")

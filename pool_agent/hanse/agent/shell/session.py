@@ -242,6 +242,7 @@ class Session:
                 await self._publisher.fresh()
                 await self._send_summary()
             await self._wire.send(Reports(epoch, self._reports_sent, batch))
+            self._pool.traces.reported(batch)
             self._tell(batch)
 
     def _tell(self, batch: tuple[GangReport, ...]) -> None:
