@@ -5,6 +5,7 @@ once per choice of flavors, and the answer that is nearest to a fit stands for i
 the planner's rule (see `plan`), so a list, which shows what the planner wrote, says the same as an explanation.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -14,8 +15,8 @@ from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest, class_hash
 from hanse.scheduler.core.facts import QueueFacts
 from hanse.scheduler.core.plan import (
-    QUOTA_NEARNESS,
     PoolVerdict,
+    at_pool,
     dominant_reason,
     flavor_choices,
     quota_verdict,
@@ -158,7 +159,7 @@ def _choice(
     if not isinstance(outcome, Fit):
         return verdict_of(pool.name, flavors, outcome)
     if short is not None:
-        return replace(short, pool=pool.name, nearness=max(short.nearness, QUOTA_NEARNESS))
+        return at_pool(short, pool.name)
     return PoolVerdict(pool.name, True, Reason.UNSPECIFIED, flavors[0], detail=fit_prose(outcome), nearness=1.0)
 
 
@@ -171,12 +172,17 @@ def _standing(pool: PoolView, limits: Limits, refused: frozenset[PoolName]) -> t
     if pool.shape is None:
         return Reason.STALE, "no summary has come yet"
     if pool.age_s > limits.summary_age_max_s:
-        return Reason.STALE, f"last summary {pool.age_s:.0f} s old (limit {limits.summary_age_max_s:.0f} s)"
+        return Reason.STALE, f"{stale_prose(pool.age_s)} (limit {limits.summary_age_max_s:.0f} s)"
     if pool.unacknowledged >= limits.unacknowledged_max:
         return Reason.LAGGING, f"{pool.unacknowledged:,} decisions wait for its agent"
     if pool.name in refused:
         return Reason.REFUSED, "its agent refused such a job a moment ago; it is asked again later"
     return None
+
+
+def stale_prose(age_s: float) -> str:
+    """How old a summary is that is not planned with."""
+    return f"last summary {age_s:.0f} s old" if math.isfinite(age_s) else "no summary of its present agent yet"
 
 
 def fit_prose(found: Fit) -> str:

@@ -42,8 +42,8 @@ _NOTHING_BEFORE: Final[Mapping[int, "Blocked"]] = MappingProxyType({})
 FLAVOR_CHOICES_MAX: Final = 16
 """Combinations of flavors over pod sets that are tried for one job."""
 
-UNUSABLE_ASKED_MAX: Final = 8
-"""Pools that may not be used now and are asked, for the reason alone, whether they would hold a blocked class."""
+UNTAKEN_ASKED_MAX: Final = 8
+"""Pools that may not be used, or not for a choice of flavors, and are asked all the same, for the reason alone."""
 
 QUOTA_NEARNESS: Final = 0.9
 """A pool whose shape holds the job and whose quota does not is nearer than any whose shape does not."""
@@ -265,7 +265,7 @@ class _Cycle:
             decision = self._place(job, request, flavors, charges, verdicts)
             if decision is not None:
                 return decision
-        return self._blocked(request, choices, shorts, verdicts, before)
+        return self._blocked(job, request, choices, shorts, verdicts, before)
 
     def quota_flavors(self, queue: QueueUid) -> tuple[FlavorName, ...]:
         """Flavors that the queue may use, in its order of preference."""
@@ -429,6 +429,7 @@ class _Cycle:
 
     def _blocked(
         self,
+        job: PendingJob,
         request: GangRequest,
         choices: Sequence[tuple[FlavorName, ...]],
         shorts: Mapping[tuple[FlavorName, ...], PoolVerdict],
@@ -436,35 +437,43 @@ class _Cycle:
         before: Blocked | None,
     ) -> Blocked:
         """A class that found no place, with the pools that were not asked this time."""
-        unusable = self._unusable(request, choices)
-        quota = [self._short(request, flavors, short) for flavors, short in shorts.items()]
-        asked = {v.pool for v in (*verdicts, *unusable)}
+        open_pools = [p.name for p in self._visit if (job.class_hash, p.name) not in self._snapshot.avoided]
+        quota = [
+            self._told(name, request, flavors, short)
+            for flavors, short in shorts.items()
+            for name in open_pools[:UNTAKEN_ASKED_MAX]
+        ]
+        unusable = self._unusable(request, choices, shorts)
+        asked = {v.pool for v in (*verdicts, *quota, *unusable)}
         kept = [v for v in before.verdicts if v.pool not in asked] if before is not None else []
         every = (*verdicts, *quota, *unusable, *kept)
         excluded = len(shorts) == len(choices)
         reason = Reason.QUOTA if excluded else dominant_reason(every, self._snapshot)
         return Blocked(reason, every, self._snapshot.growth, quota_bound=bool(shorts) or not choices)
 
-    def _unusable(self, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]) -> list[PoolVerdict]:
+    def _unusable(
+        self,
+        request: GangRequest,
+        choices: Sequence[tuple[FlavorName, ...]],
+        shorts: Mapping[tuple[FlavorName, ...], PoolVerdict],
+    ) -> list[PoolVerdict]:
         """Pools that may not be used now; a few of them are asked how near they would be otherwise."""
-        found = [(p, why) for p in self._snapshot.pools if (why := self.unusable(p)) is not None]
-        asked = [p.name for p, _ in found if p.name in self._shapes][:UNUSABLE_ASKED_MAX]
+        found = {p.name: why for p in self._snapshot.pools if (why := self.unusable(p)) is not None}
+        nearness = {
+            name: max((self._told(name, request, c, shorts.get(c)).nearness for c in choices), default=0.0)
+            for name in islice((name for name in found if name in self._shapes), UNTAKEN_ASKED_MAX)
+        }
         return [
-            PoolVerdict(p.name, False, why, FlavorName(""), nearness=self._nearness(p.name, request, choices) / 2)
-            if p.name in asked
-            else PoolVerdict(p.name, False, why, FlavorName(""))
-            for p, why in found
+            PoolVerdict(name, False, why, FlavorName(""), nearness=nearness.get(name, 0.0) / 2)
+            for name, why in found.items()
         ]
 
-    def _nearness(self, pool: PoolName, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]) -> float:
-        outcomes = (verdict_of(pool, flavors, fit(self._shapes[pool], request, flavors)) for flavors in choices)
-        return max((v.nearness for v in outcomes), default=0.0)
-
-    def _short(self, request: GangRequest, flavors: tuple[FlavorName, ...], short: PoolVerdict) -> PoolVerdict:
-        """The verdict of quota on one choice of flavors; it stands in the way only where a shape would hold it."""
-        pools = islice((p.name for p in self._visit if p.name in self._shapes), UNUSABLE_ASKED_MAX)
-        held = any(isinstance(fit(self._shapes[name], request, flavors), Fit) for name in pools)
-        return replace(short, nearness=max(short.nearness, QUOTA_NEARNESS) if held else 0.0)
+    def _told(
+        self, pool: PoolName, request: GangRequest, flavors: tuple[FlavorName, ...], short: PoolVerdict | None
+    ) -> PoolVerdict:
+        """What a pool that is not taken says: its shape, or quota where the shape would hold the gang."""
+        verdict = verdict_of(pool, flavors, fit(self._shapes[pool], request, flavors))
+        return at_pool(short, pool) if verdict.fits and short is not None else verdict
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:
@@ -489,6 +498,11 @@ def unusable_verdict(shape: PoolVerdict, reason: Reason, detail: str = "") -> Po
     return replace(shape, fits=False, reason=reason, detail=detail or shape.detail, nearness=shape.nearness / 2)
 
 
+def at_pool(short: PoolVerdict, pool: PoolName) -> PoolVerdict:
+    """The verdict of quota where a pool's shape would hold the gang."""
+    return replace(short, pool=pool, nearness=max(short.nearness, QUOTA_NEARNESS))
+
+
 def quota_verdict(queue: QueueName, short: tuple[FlavorName, str, int, int]) -> PoolVerdict:
     """The verdict of a queue's quota on a choice of flavors that it has no room for."""
     flavor, resource, wanted, left = short
@@ -504,6 +518,8 @@ def dominant_reason(verdicts: Sequence[PoolVerdict], snapshot: Snapshot) -> Reas
 
     A pool that could hold the job says more than one that has no such flavor; quota says most when no pool was asked.
     """
-    if verdicts:
-        return max(verdicts, key=lambda v: (v.nearness, -int(v.reason))).reason
-    return Reason.QUOTA if snapshot.pools else Reason.NO_POOLS  # no flavor that the queue may use was left to ask for
+    if not snapshot.pools:
+        return Reason.NO_POOLS
+    if not verdicts:
+        return Reason.QUOTA  # no flavor that the queue may use was left to ask for
+    return max(verdicts, key=lambda v: (v.nearness, -int(v.reason))).reason

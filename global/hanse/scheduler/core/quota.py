@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from hanse.model.ids import FlavorName, QueueUid
 from hanse.model.queue import Charge, Queue
 from hanse.model.resources import EMPTY, Resources
+from hanse.shape.classes import whole_pod
 
 
 class Usage:
@@ -96,10 +97,13 @@ def _left(nominal: Resources | None, used: Resources, name: str) -> int | None:
 
 
 def charges_of(counts: Iterable[tuple[FlavorName, int, Resources]]) -> tuple[Charge, ...]:
-    """The charges of pods: (flavor, pods, resources of one pod) summed by flavor, in order of flavor name."""
+    """The charges of pods: (flavor, pods, resources of one pod) summed by flavor, in order of flavor name.
+
+    A quota may limit `pods` too, so every pod is charged as one of them, as the kubelet counts it.
+    """
     sums: dict[FlavorName, Resources] = {}
     for flavor, pods, each in counts:
-        sums[flavor] = sums.get(flavor, EMPTY).plus(each.times(pods))
+        sums[flavor] = sums.get(flavor, EMPTY).plus(whole_pod(each).times(pods))
     return tuple(Charge(f, sums[f]) for f in sorted(sums))
 
 

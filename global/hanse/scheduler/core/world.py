@@ -269,7 +269,7 @@ class World:
             attached=bool(pool.attached),
             shape=pool.ledger.shape(),
             empty_shape=summary.empty_shape if summary is not None and current else None,
-            age_s=now_s - summary.received_s if summary is not None else float("inf"),
+            age_s=now_s - summary.received_s if self._speaks(name, pool) and summary is not None else float("inf"),
             grown=pool.ledger.grown,
             unacknowledged=pool.ledger.unacknowledged(),
         )
@@ -277,6 +277,11 @@ class World:
     def _free_quota(self, queue: QueueUid) -> None:
         self.freed += 1
         self._quota_freed[queue] = self.freed
+
+    def _speaks(self, name: PoolName, pool: _Pool) -> bool:
+        """Whether the newest summary is of the agent that is attached: what one before it said may be long past."""
+        summary = pool.ledger.summary
+        return summary is not None and summary.order.epoch_revision >= self.agents.get(name, 0)
 
     def quota_stamp(self, queue: QueueUid) -> int:
         """Stamp of the last time when the queue's quota may have got room, or its settings changed."""

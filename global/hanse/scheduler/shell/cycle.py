@@ -26,6 +26,7 @@ from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.feed import Feed
+from hanse.scheduler.shell.returns import Returns
 from hanse.scheduler.shell.skew import SkewWatch
 from hanse.scheduler.shell.specs import read_specs
 from hanse.scheduler.shell.states import States
@@ -83,6 +84,8 @@ class Cycle:
         self._limits = limits
         self._interval_s = interval_s
         self._write_id = write_id
+        self._returns = Returns(self._refused)
+        states.on_move = self._returns.look
         self._skew = SkewWatch(store, states, clock, write_id=write_id)
         self._wake = asyncio.Event()
         self._tell_s = 0.0
@@ -143,6 +146,7 @@ class Cycle:
         for number, cause in plan.failed.items():
             log.error("class_quarantined", extra={"class": number, "cause": cause})
         if plan.decisions:
+            self._returns.send(plan.decisions)
             result = await self._committer.commit(snapshot, plan.decisions)
             self.counts["decisions"] += len(result.committed)
             if result.lost:
@@ -181,10 +185,10 @@ class Cycle:
 
     # ---- refusals --------------------------------------------------------------------------------------------
 
-    def refused(self, class_hash_: int, pool: PoolName, reason: Reason) -> None:
+    def _refused(self, class_number: int, pool: PoolName, reason: Reason) -> None:
         """A pool's agent refused a job of this class: leave the pool out for it for a while."""
         self.counts[f"refused_{reason.name}"] += 1
-        self.backlog.refused(class_hash_, pool, self._clock.monotonic())
+        self.backlog.refused(class_number, pool, self._clock.monotonic())
         self._wake.set()
 
     # ---- reasons ------------------------------------------------------------------------------------

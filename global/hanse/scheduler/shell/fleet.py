@@ -1,6 +1,7 @@
 """What the API server shows of the fleet and of a job's chances, taken from the replica's world."""
 
 import asyncio
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
@@ -12,7 +13,7 @@ from hanse.model.lifecycle import JobState, State
 from hanse.model.reasons import Reason
 from hanse.model.request import gang_request
 from hanse.model.resources import Resources
-from hanse.scheduler.core.explain import Explanation, explain
+from hanse.scheduler.core.explain import Explanation, explain, stale_prose
 from hanse.scheduler.core.plan import PoolVerdict
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.scheduler.core.world import World
@@ -103,7 +104,7 @@ class Fleet:
             attached=view.attached,
             cordoned=facts.cordoned,
             cordon_reason=facts.cordon_reason,
-            summary_age_ms=int(view.age_s * 1000) if summary is not None else None,
+            summary_age_ms=_milliseconds(view.age_s),
             exact=shape.exact if shape is not None else True,
             gangs=ledger.gangs(),
             largest_whole=_largest_whole(shape) if shape is not None else None,
@@ -118,7 +119,7 @@ class Fleet:
         if not view.attached:
             return ports.PoolHealth.DETACHED, "its agent is not attached; what runs there runs on"
         if view.age_s > self._limits.summary_age_max_s:
-            return ports.PoolHealth.STALE, f"its last summary is {view.age_s:.0f} s old; it gets no new work"
+            return ports.PoolHealth.STALE, f"{stale_prose(view.age_s)}; it gets no new work"
         return ports.PoolHealth.HEALTHY, ""
 
     # ---- explanations ----------------------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class Fleet:
         found = explain(snapshot, queue_of(job), gang_request(spec), self._limits)
         chosen = [self._world.slots[slot] for slot in state.pools if slot < len(self._world.slots)]
         ages = {view.name: view.age_s for view in snapshot.pools}
-        pools = [_verdict(v, ages.get(v.pool), chosen=v.pool in chosen) for v in found.pools]
+        pools = [_verdict(v, ages[v.pool], chosen=v.pool in chosen) for v in found.pools]
         pools.sort(key=lambda v: not v.chosen)
         position, _ = self._states.pending.queue_positions(job) if job in self._states.pending else (-1, 0)
         reason = _reason(found, state)
@@ -159,8 +160,12 @@ def _largest_whole(shape: Shape) -> ports.WholeDomain | None:
     return ports.WholeDomain(top.alias or top.key, hosts) if hosts else None
 
 
-def _verdict(verdict: PoolVerdict, age_s: float | None, *, chosen: bool) -> ports.PoolVerdict:
-    known = age_s is not None and age_s != float("inf")
+def _milliseconds(age_s: float) -> int | None:
+    """The age of a summary, None if there is none that counts."""
+    return int(age_s * 1000) if math.isfinite(age_s) else None
+
+
+def _verdict(verdict: PoolVerdict, age_s: float, *, chosen: bool) -> ports.PoolVerdict:
     return ports.PoolVerdict(
         pool=verdict.pool,
         fits=verdict.fits or chosen,
@@ -170,7 +175,7 @@ def _verdict(verdict: PoolVerdict, age_s: float | None, *, chosen: bool) -> port
         found=0 if chosen else verdict.found,
         detail=verdict.detail if verdict.fits or not chosen else "runs here",
         flavor=verdict.flavor,
-        summary_age_ms=int(age_s * 1000) if known and age_s is not None else None,
+        summary_age_ms=_milliseconds(age_s),
         chosen=chosen,
     )
 

@@ -27,6 +27,7 @@ from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.fleet import Fleet
 from hanse.scheduler.shell.janitor import keep_history
 from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
+from hanse.scheduler.shell.report_writer import ReportWriter
 from hanse.scheduler.shell.roots import Roots
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
 from hanse.scheduler.shell.states import States
@@ -94,7 +95,8 @@ class Replica:
         self.nonce = f"{rng.getrandbits(64):016x}"
         self.world = World(config.replica)
         self.peers: Mapping[ReplicaId, Replica] = {}
-        self._sessions: dict[PoolName, Session] = {}
+        self._sessions: dict[PoolName, Session] = {}  # the newest stream of each pool
+        self._streams: list[Session] = []  # every stream, also one that a newer one of its pool has hidden
         self._leaving = False
         self._session_left = asyncio.Event()
         self._attaching: dict[PoolName, list[str]] = {}
@@ -136,6 +138,7 @@ class Replica:
             interval_s=config.cycle_interval_s,
             write_id=self.write_id,
         )
+        self.reports = ReportWriter(store, clock, write_id=self.write_id)
         self.fleet = Fleet(
             self.world,
             self.states,
@@ -180,6 +183,7 @@ class Replica:
                 group.create_task(self.feed.run(), name="feed")
                 group.create_task(self.roots.run_membership(), name="membership")
                 group.create_task(self._keep_marks(), name="marks")
+                group.create_task(self.reports.run(), name="reports")
                 group.create_task(self.roots.run_grants(self._changed), name="grants")
                 group.create_task(keep_history(self._store, self.config.history_s), name="janitor")
                 if self.config.schedules:
@@ -196,15 +200,15 @@ class Replica:
     async def drain(self) -> None:
         """End the agents' streams and take no new ones: they attach to another replica at once."""
         self._leaving = True
-        for pool in sorted(self._sessions):
-            self._sessions[pool].end()
+        for session in self._streams:
+            session.end()
         try:
             async with asyncio.timeout(DRAIN_DEADLINE_S):
-                while self._sessions:
+                while self._streams:
                     self._session_left.clear()
                     await self._session_left.wait()
         except TimeoutError:
-            log.warning("drain_late", extra={"pools": len(self._sessions)})
+            log.warning("drain_late", extra={"pools": len(self._streams)})
 
     async def leave(self) -> None:
         """Give the lease back: other replicas take the roots now. For a graceful stop."""
@@ -259,10 +263,10 @@ class Replica:
         An attach whose agent had given up waiting for it can be granted later than the one that was answered: the
         agent then has a stream whose reports would count for nothing. It attaches once more.
         """
-        for pool in sorted(self._sessions):
-            if self.world.agents.get(pool, 0) > self._sessions[pool].granted.epoch.revision:
-                log.warning("session_superseded", extra={"pool": pool})
-                self._sessions[pool].end()
+        for session in self._streams:
+            if self.world.agents.get(session.pool, 0) > session.granted.epoch.revision:
+                log.warning("session_superseded", extra={"pool": session.pool})
+                session.end()
 
     # ---- links -----------------------------------------------------------------------------------------------
 
@@ -311,11 +315,11 @@ class Replica:
             granted,
             replica=self.config.replica,
             federation=federation,
-            write_id=self.write_id,
-            refused=self.cycle.refused,
+            writer=self.reports,
             on_summary=self.summaries.take_from_agent,
         )
         self._sessions[hello.pool] = session
+        self._streams.append(session)
         self._end_superseded()
         try:
             await session.run()
@@ -325,6 +329,7 @@ class Replica:
             if self._sessions.get(hello.pool) is session:
                 del self._sessions[hello.pool]
                 self.summaries.forget(hello.pool)
+            self._streams.remove(session)
             self._session_left.set()
             await detach(self._store, hello.pool, session.granted)
 

@@ -24,10 +24,10 @@ from hanse.model.summary import PoolSummary
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach, mark_again
 from hanse.scheduler.shell.desired import DesiredSource, StaleRead
-from hanse.scheduler.shell.reports import Refused, ReportBook, Superseded
+from hanse.scheduler.shell.report_writer import ReportWriter
+from hanse.scheduler.shell.reports import ReportBook, Superseded
 from hanse.store import keys
 from hanse.store.contract import Compacted, Store, StoreError, prefix_end
-from hanse.store.moves import WriteId
 from hanse.wire.link import FromReplica, from_agent, to_agent
 
 log = logging.getLogger(__name__)
@@ -60,8 +60,7 @@ class Session:
         *,
         replica: ReplicaId,
         federation: Federation,
-        write_id: WriteId,
-        refused: Refused,
+        writer: ReportWriter,
         on_summary: Callable[[PoolSummary], None],
     ) -> None:
         self._store = store
@@ -79,15 +78,8 @@ class Session:
         self._asked = 0
         self._heard_s = clock.monotonic()
         self._logs = GangLogs()
-        self.book = ReportBook(
-            store,
-            clock,
-            pool=hello.pool,
-            epoch=granted.epoch,
-            write_id=write_id,
-            refused=refused,
-            logs=self._logs,
-        )
+        self._writer = writer
+        self.book = ReportBook(pool=hello.pool, epoch=granted.epoch, logs=self._logs, arrived=writer.wake)
 
     @property
     def granted(self) -> Granted:
@@ -115,9 +107,11 @@ class Session:
         """Serve until the stream ends."""
         self._tell(Welcome(self._granted.epoch, self._federation.name, self._replica))
         self._tell_settings()
+        self._writer.join(self.book)
         try:
             await self._serve()
         finally:
+            self._writer.leave(self.book)
             self._leave_askers()
 
     async def _serve(self) -> None:

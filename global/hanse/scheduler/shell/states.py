@@ -27,12 +27,19 @@ class States:
 
     Attributes:
         pending: in order of service.
+        on_move: told of every state that is seen, also of the same one twice.
         starting: split gangs that were told to start and do not all run yet, with the time of that decision.
     """
 
-    def __init__(self, store: Store, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        on_change: Callable[[], None],
+        on_move: Callable[[JobId, JobState], None] = lambda job, state: None,
+    ) -> None:
         self._store = store
         self._on_change = on_change
+        self.on_move = on_move
         self._tasks: dict[QueueUid, asyncio.Task[None]] = {}
         self._loaded: set[QueueUid] = set()
         self._taken: dict[JobId, int] = {}
@@ -56,9 +63,14 @@ class States:
         return uid in self._loaded
 
     def took(self, job: JobId, revision: int) -> None:
-        """This replica bound the job at that revision: it is pending no more, whatever older events still come."""
-        self._taken[job] = revision
-        self.pending.remove(job)
+        """This replica bound the job at that revision: it is not pending, whatever older events still come.
+
+        It may be pending again already: the feed can be quicker than the answer to our own commit.
+        """
+        known = self.pending.get(job)
+        if known is None or known.state_revision < revision:
+            self._taken[job] = revision
+            self.pending.remove(job)
 
     async def refresh(self, jobs: Sequence[JobId]) -> None:
         """Read these jobs' states now: a guard on them did not hold, or an outcome was not known."""
@@ -125,6 +137,7 @@ class States:
         except ValueError as error:
             log.error("state_bad_value", extra={"job": job, "cause": str(error)})
             return
+        self.on_move(job, state)
         taken = self._taken.pop(job, 0)
         if state.state is State.PENDING and kv.mod_revision < taken:
             self._taken[job] = taken
