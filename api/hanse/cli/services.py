@@ -35,6 +35,15 @@ LogLevelOption: TypeAlias = Annotated[
 LogFormatOption: TypeAlias = Annotated[
     str | None, typer.Option("--log-format", metavar="|".join(LOG_FORMATS), help="Form of logs. [default: text]")
 ]
+OtlpOption: TypeAlias = Annotated[
+    str | None, typer.Option("--otlp", metavar="HOST:PORT", help="Collector for traces and metrics. [default: none]")
+]
+PrometheusOption: TypeAlias = Annotated[
+    str | None, typer.Option("--prometheus", metavar="HOST:PORT", help="Where to be scraped. [default: nowhere]")
+]
+TraceRatioOption: TypeAlias = Annotated[
+    str | None, typer.Option("--trace-ratio", metavar="R", help="Share of jobs to trace. [default: see reference]")
+]
 FirstLineOption: TypeAlias = Annotated[
     Output | None, typer.Option("--output", "-o", metavar="table|json|yaml", help="Form of the first line.")
 ]
@@ -58,10 +67,21 @@ def settings_of_process(
 
 
 def run_process(work: Coroutine[object, object, None], settings: "ProcessSettings") -> None:
-    """Run until the work ends, or the process is told to stop."""
+    """Run until the work ends, or the process is told to stop; telemetry, if any, begins before it and ends after."""
     from hanse.cli.stopping import until_stopped
     from hanse.kit.logs import configure
     from hanse.kit.process import run
 
     configure(settings.log_level, settings.log_format)
-    run(until_stopped(work, stop_on_eof=settings.stop_on_eof))
+    run(until_stopped(_watched(work, settings), stop_on_eof=settings.stop_on_eof))
+
+
+async def _watched(work: Coroutine[object, object, None], settings: "ProcessSettings") -> None:
+    from hanse.kit.clock import SystemClock
+    from hanse.kit.telemetry.running import telemetry
+
+    try:
+        async with telemetry(settings.telemetry_config(os.environ), SystemClock()):
+            await work
+    finally:
+        work.close()

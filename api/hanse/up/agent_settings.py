@@ -11,7 +11,7 @@ from hanse.agent.shell.config import SUMMARY_INTERVAL_LEAST_S, AgentConfig
 from hanse.model.ids import PoolName
 from hanse.model.placement import Level
 from hanse.up.fleet_file import LabelKey, Labels, LabelValue, Name
-from hanse.up.settings import COMMON_FLAGS, ProcessSettings, Split, Texts, setting
+from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Split, Texts, setting
 
 _AGENT: Final = AgentConfig(PoolName("default"))
 _DAY_S: Final = 86_400
@@ -65,6 +65,7 @@ class AgentSettings(ProcessSettings):
     COMMAND: ClassVar[str] = "agent"
     FLAGS: ClassVar[Mapping[str, str]] = {
         **COMMON_FLAGS,
+        **TELEMETRY_FLAGS,
         "cluster": "--cluster",
         "pools": "--pool",
         "replicas": "--global",

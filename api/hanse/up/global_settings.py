@@ -8,7 +8,7 @@ from hanse.apiserver.settings import DEFAULT_LISTEN, ApiSettings
 from hanse.model.ids import ReplicaId
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.replica import ReplicaConfig
-from hanse.up.settings import COMMON_FLAGS, ProcessSettings, setting
+from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, setting
 
 _API: Final = ApiSettings()
 _LIMITS: Final = Limits()
@@ -22,6 +22,7 @@ class GlobalSettings(ProcessSettings):
     COMMAND: ClassVar[str] = "global"
     FLAGS: ClassVar[Mapping[str, str]] = {
         **COMMON_FLAGS,
+        **TELEMETRY_FLAGS,
         "store": "--store",
         "bus": "--bus",
         "listen": "--listen",

@@ -38,6 +38,7 @@ from hanse.simcluster.build import build_cluster
 from hanse.simcluster.cluster import SimCluster
 from hanse.simcluster.service import SimService
 from hanse.store.contract import Store, StoreError
+from hanse.store.measured import MeasuredStore
 from hanse.store.memory import MemoryStore
 from hanse.store.sqlite import SqliteStore
 from hanse.up.agents import keep_agent
@@ -121,11 +122,11 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
 async def _open_store(options: UpOptions, clock: Clock, stack: AsyncExitStack) -> Store:
     path = options.store_path
     if path is None:
-        store: Store = MemoryStore(clock)
+        store: Store = MeasuredStore(MemoryStore(clock), clock, "memory")
     else:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            store = await SqliteStore.open(path, clock)
+            store = MeasuredStore(await SqliteStore.open(path, clock), clock, "sqlite")
         except OSError as error:
             raise InvalidArgument(f"cannot use {path}: {error.strerror}", reason="STORE", path="store") from error
         except StoreError as error:

@@ -16,6 +16,7 @@ from hanse.kit.clock import Clock
 from hanse.model.errors import InvalidArgument, Unavailable
 from hanse.store.contract import Store, StoreError, StoreUnavailable
 from hanse.store.etcd import EtcdOptions, EtcdStore
+from hanse.store.measured import MeasuredStore
 from hanse.store.memory import MemoryStore
 from hanse.store.sqlite import SqliteStore
 
@@ -47,13 +48,14 @@ async def _open(url: str, clock: Clock, rng: random.Random) -> Store:
     kind, _, rest = url.partition(":")
     match kind:
         case "etcd":
-            return await EtcdStore.open(EtcdOptions.from_url(url), rng=rng)
+            store: Store = await EtcdStore.open(EtcdOptions.from_url(url), rng=rng)
         case "memory":
-            return MemoryStore(clock)
+            store = MemoryStore(clock)
         case "sqlite" if rest:
-            return await SqliteStore.open(_path(rest), clock)
+            store = await SqliteStore.open(_path(rest), clock)
         case _:
             raise InvalidArgument(f"{url!r} is no store", reason="STORE", path="store")
+    return MeasuredStore(store, clock, kind)
 
 
 def _path(text: str) -> Path:

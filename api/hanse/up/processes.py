@@ -13,7 +13,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -54,6 +54,9 @@ class ProcessesOptions:
         bus: `mqtt://…`, "" for none.
         listen: HOST:PORT of the first replica; port 0 takes a free one. The others take the next free ones.
         agents_per_process: pools whose agents share a process; 0: all share one.
+        otlp: collector for what the processes tell, "" for none.
+        prometheus: HOST:PORT after which each process gets a port to be scraped at; port 0: any; "" for none.
+        trace_ratio: share of jobs that are traced; None: as the processes do unless told.
         state: folder of the simulated clusters, the logs, and what is passed to agents.
         ready_s: how long a start may take before it is given up.
     """
@@ -68,6 +71,9 @@ class ProcessesOptions:
     agents_per_process: int = 0
     log_level: str = "info"
     log_format: str = "text"
+    otlp: str = ""
+    prometheus: str = ""
+    trace_ratio: float | None = None
     ready_s: float = 90.0
 
     def check(self) -> None:
@@ -165,19 +171,37 @@ def _prepared(options: ProcessesOptions, clock: Clock, rng: Random) -> Processes
         *(_replica(options, f"r{n}", address) for n, address in enumerate(addresses)),
         *_agents(options, addresses, clusters),
     ]
+    told = zip(commands, _scraped_at(options, len(commands)), strict=True)
+    commands = [replace(one, arguments=(*one.arguments, *_setting("prometheus", address))) for one, address in told]
     children = {command.name: Child(command, clock, Random(rng.getrandbits(64))) for command in commands}
     return Processes(options, addresses, clusters, children)
 
 
 def _command(options: ProcessesOptions, name: str, prefix: str, *arguments: str, **variables: str) -> Command:
     """A command of ours; settings that are not for everybody's eyes go into the environment."""
-    shared = ("--set", "stop_on_eof=true", "--log-level", options.log_level, "--log-format", options.log_format)
+    shared = (
+        *("--set", "stop_on_eof=true", "--log-level", options.log_level, "--log-format", options.log_format),
+        *_setting("otlp", options.otlp),
+        *_setting("trace_ratio", "" if options.trace_ratio is None else str(options.trace_ratio)),
+    )
     return Command(
         name,
         (*PYTHON, *arguments, *shared),
         options.state / "logs" / f"{name}.log",
         {f"{prefix}{key.upper()}": value for key, value in variables.items() if value},
     )
+
+
+def _setting(name: str, value: str) -> tuple[str, ...]:
+    return ("--set", f"{name}={value}") if value else ()
+
+
+def _scraped_at(options: ProcessesOptions, count: int) -> list[str]:
+    """Where each process may be scraped: at free ports after the given one, which is this process's own."""
+    host, _, port = options.prometheus.rpartition(":")
+    if not host or port == "0":
+        return [options.prometheus] * count
+    return [f"{host}:{one}" for one in _ports(host, int(port), count + 1)[1:]]
 
 
 def _replica(options: ProcessesOptions, name: str, address: str) -> Command:

@@ -10,7 +10,9 @@ Service of that name is not meant for us, and let pass.
 """
 
 import json
+import os
 import re
+import socket
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -27,9 +29,11 @@ from pydantic_settings import (
 )
 
 from hanse.kit.logs import LogFormat
+from hanse.kit.telemetry.running import TRACE_RATIO, TelemetryConfig, telemetry_config
 from hanse.model.errors import InvalidArgument
 from hanse.up.fleet_refusals import first_refusal, hint
 from hanse.up.fleet_text import field_lines, only_document, plain
+from hanse.up.product import product_version
 
 SETTINGS_BYTES_MAX: Final = 1 << 20
 WHY: Final = "why"
@@ -78,6 +82,7 @@ class ProcessSettings(BaseSettings):
     COMMAND: ClassVar[str] = ""
     FLAGS: ClassVar[Mapping[str, str]] = {}
     """Flags by field; the other fields are set by `--set`."""
+    TRACED_UNLESS_TOLD: ClassVar[float] = TRACE_RATIO
 
     log_level: LogLevel = setting(
         LogLevel.INFO,
@@ -86,6 +91,25 @@ class ProcessSettings(BaseSettings):
     )
     log_format: LogFormat = setting(
         LogFormat.TEXT, "`text` for people, `json` for machines.", why="Both hold the same fields."
+    )
+    otlp: str = setting(
+        "",
+        "OpenTelemetry collector for traces and metrics: `HOST:PORT`, or `https://HOST:PORT` for TLS. Empty: as"
+        " `OTEL_EXPORTER_OTLP_ENDPOINT` says, or none.",
+        why="Nothing leaves a process unasked.",
+    )
+    prometheus: str = setting(
+        "",
+        "HOST:PORT at which Prometheus may scrape `/metrics`; port 0 takes a free one. Empty: nowhere.",
+        why="Whoever reaches it may read it.",
+    )
+    trace_ratio: float | None = setting(
+        None,
+        "Share of jobs whose way is traced, of those that come without a traceparent, 0 to 1. None: as"
+        f" `OTEL_TRACES_SAMPLER_ARG` says, or {TRACE_RATIO:g}; `hanse up` traces all.",
+        why="One in twenty shows where time goes; every one is too dear at hundreds a second.",
+        ge=0,
+        le=1,
     )
     stop_on_eof: bool = setting(
         False,
@@ -110,8 +134,22 @@ class ProcessSettings(BaseSettings):
         """With which its variables begin."""
         return f"HANSE_{cls.COMMAND.upper().replace('-', '_')}_"
 
+    def telemetry_config(self, environment: Mapping[str, str]) -> TelemetryConfig:
+        """What the process tells of itself, and where. Raises InvalidArgument."""
+        return telemetry_config(
+            f"hanse-{self.COMMAND}",
+            environment,
+            version=product_version(),
+            instance=f"{socket.gethostname()}-{os.getpid()}",
+            otlp=self.otlp,
+            prometheus=self.prometheus,
+            trace_ratio=self.trace_ratio,
+            ratio_unless_told=self.TRACED_UNLESS_TOLD,
+        )
+
 
 COMMON_FLAGS: Final = {"log_level": "--log-level", "log_format": "--log-format"}
+TELEMETRY_FLAGS: Final = {"otlp": "--otlp", "prometheus": "--prometheus", "trace_ratio": "--trace-ratio"}
 
 
 class _Environment(EnvSettingsSource):

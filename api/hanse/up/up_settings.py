@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from hanse.up.options import DEFAULT_LISTEN, REPLICAS_MAX
-from hanse.up.settings import COMMON_FLAGS, LogLevel, ProcessSettings, setting
+from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, LogLevel, ProcessSettings, setting
 
 
 class UpSettings(ProcessSettings):
@@ -14,6 +14,7 @@ class UpSettings(ProcessSettings):
     COMMAND: ClassVar[str] = "up"
     FLAGS: ClassVar[Mapping[str, str]] = {
         **COMMON_FLAGS,
+        **TELEMETRY_FLAGS,
         "fleet": "--fleet",
         "store": "--store",
         "listen": "--listen",
@@ -23,6 +24,7 @@ class UpSettings(ProcessSettings):
         "agents_per_process": "--agents-per-process",
         "state": "--state",
     }
+    TRACED_UNLESS_TOLD: ClassVar[float] = 1.0
 
     fleet: Path | None = setting(None, "Fleet file. None: the demo's.", why="Something to look at.")
     store: str = setting(

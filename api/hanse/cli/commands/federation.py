@@ -11,7 +11,10 @@ from hanse.cli.services import (
     FirstLineOption,
     LogFormatOption,
     LogLevelOption,
+    OtlpOption,
+    PrometheusOption,
     SetOption,
+    TraceRatioOption,
     run_process,
     settings_of_process,
 )
@@ -53,6 +56,9 @@ def up(
     ] = None,
     config: ConfigOption = None,
     sets: SetOption = None,
+    otlp: OtlpOption = None,
+    prometheus: PrometheusOption = None,
+    trace_ratio: TraceRatioOption = None,
     log_level: LogLevelOption = None,
     log_format: LogFormatOption = None,
     output: FirstLineOption = None,
@@ -76,6 +82,9 @@ def up(
         "bus": bus,
         "agents_per_process": agents_per_process,
         "state": state,
+        "otlp": otlp,
+        "prometheus": prometheus,
+        "trace_ratio": trace_ratio,
         "log_level": log_level,
         "log_format": log_format,
     }
@@ -104,6 +113,7 @@ async def _up(session: Session, settings: "UpSettings") -> None:
 
 
 async def _up_processes(session: Session, settings: "UpSettings") -> None:
+    import os
     import random
 
     from hanse.cli.fleets import read_fleet_file
@@ -112,6 +122,7 @@ async def _up_processes(session: Session, settings: "UpSettings") -> None:
     from hanse.up.processes import ProcessesOptions, default_state, federation_processes
 
     store = settings.store or default_store()
+    telemetry = settings.telemetry_config(os.environ)
     options = ProcessesOptions(
         fleet=read_fleet_file(settings.fleet),
         fleet_file=settings.fleet,
@@ -123,6 +134,9 @@ async def _up_processes(session: Session, settings: "UpSettings") -> None:
         agents_per_process=settings.agents_per_process,
         log_level=settings.log_level if "log_level" in settings.model_fields_set else "info",
         log_format=settings.log_format,
+        otlp=telemetry.otlp,
+        prometheus=telemetry.prometheus,
+        trace_ratio=telemetry.trace_ratio,
     )
     session.note("starting …")
     async with federation_processes(options, SystemClock(), random.Random()) as running:
