@@ -1,10 +1,11 @@
 """An auditor that believes nobody: it compares what a client was told, what the API says, and what clusters logged.
 
-It shares no code with the product but the generated messages. Its three sources are the client's own book of
-acknowledged submissions, `JobService.ListJobs`, and each simulated cluster's `PodLog`, which holds every pod that was
-ever created and what became of it. What it looks for:
+It shares no code with the product but the generated messages. Its sources are the client's own book of acknowledged
+submissions, `JobService.ListJobs`, the store's own keys where it is etcd, and each simulated cluster's `PodLog`,
+which holds every pod that was ever created and what became of it. What it looks for:
 
-* lost: a job that was acknowledged and is not listed, or a running gang that has no pods;
+* lost: a job that was acknowledged and is not listed or not stored, or a running gang that has no pods;
+* left: a binding in the store of a job that does not run;
 * doubled: pods of two attempts of one job at the same time, or an attempt whose pods were created twice, or a job
   whose pods succeeded in two attempts;
 * partial: an attempt that had some of its pods created and never all of them.
@@ -18,6 +19,8 @@ from itertools import pairwise
 import grpc
 
 from hanse.api.v1 import job_pb2, job_service_pb2, job_service_pb2_grpc
+from hanse.etcd.v3 import rpc_pb2 as etcd_pb2
+from hanse.etcd.v3 import rpc_pb2_grpc as etcd_pb2_grpc
 from hanse.sim.v1 import sim_pb2, sim_pb2_grpc
 
 CALL_DEADLINE_S = 30.0
@@ -51,18 +54,32 @@ class Findings:
     lost: tuple[str, ...]
     doubled: tuple[str, ...]
     partial: tuple[str, ...]
+    left: tuple[str, ...] = ()
 
     @property
     def all(self) -> tuple[str, ...]:
-        return self.lost + self.doubled + self.partial
+        return self.lost + self.doubled + self.partial + self.left
 
 
 class Auditor:
-    """Reads one federation."""
+    """Reads one federation.
 
-    def __init__(self, channel: grpc.aio.Channel) -> None:
+    Args:
+        channel: to a replica.
+        clusters: to the simulated clusters; None if the replica's address answers for them.
+        etcd: to the store, if it is one.
+    """
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        *,
+        clusters: grpc.aio.Channel | None = None,
+        etcd: grpc.aio.Channel | None = None,
+    ) -> None:
         self._jobs = job_service_pb2_grpc.JobServiceStub(channel)
-        self._sim = sim_pb2_grpc.SimServiceStub(channel)
+        self._sim = sim_pb2_grpc.SimServiceStub(clusters or channel)
+        self._store = None if etcd is None else etcd_pb2_grpc.KVStub(etcd)
 
     async def jobs(self) -> dict[str, job_pb2.Job]:
         """Every job that the API lists."""
@@ -91,11 +108,25 @@ class Auditor:
     async def audit(self, acknowledged: Mapping[str, int]) -> Findings:
         """Compare the sources; `acknowledged` maps a job's id to the pods it has."""
         jobs, lives = await self.jobs(), await self.lives()
+        stored = await self._keys("state/", 2)
+        bound = await self._keys("bindings/", 2)
+        running = {job for job, found in jobs.items() if found.status.state in LIVE}
+        missing = () if self._store is None else sorted(set(acknowledged) - stored)
         return Findings(
-            lost=tuple(_lost(acknowledged, jobs, lives)),
+            lost=(*_lost(acknowledged, jobs, lives), *(f"{job}: acknowledged, and not stored" for job in missing)),
             doubled=tuple(_doubled(lives)),
             partial=tuple(_partial(acknowledged, lives)),
+            left=tuple(f"{job}: bound, and not running" for job in sorted(bound - running)),
         )
+
+    async def _keys(self, prefix: str, part: int) -> set[str]:
+        """One part of every key below a prefix; none without a store to read."""
+        if self._store is None:
+            return set()
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        request = etcd_pb2.RangeRequest(key=prefix.encode(), range_end=end.encode(), keys_only=True)
+        answer = await self._store.Range(request, timeout=CALL_DEADLINE_S)
+        return {kv.key.decode().split("/")[part] for kv in answer.kvs}
 
 
 def _record(parts: dict[tuple[str, int], Life], pool: str, entry: sim_pb2.PodLogEntry) -> None:

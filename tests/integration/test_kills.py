@@ -10,106 +10,19 @@ from pathlib import Path
 
 import grpc
 
-from hanse.api.v1 import job_pb2, job_service_pb2, job_service_pb2_grpc, job_spec_pb2
+from hanse.api.v1 import job_pb2, job_service_pb2, job_service_pb2_grpc
 from tests.integration.auditor import Auditor
 from tests.integration.processes import Up
+from tests.integration.workload import CALL_DEADLINE_S, FLEET, POOL, Book, quiet, spec
 
 KILLS = int(os.environ.get("HANSE_KILLS", "8"))
-SETTLE_DEADLINE_S = 90.0
-CALL_DEADLINE_S = 5.0
 SEED = int(os.environ.get("HANSE_KILLS_SEED", "1"))
-
-FLEET = """
-flavors:
-  - name: h100
-    labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
-queues:
-  - {name: team, quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 100000}}]}
-pools:
-"""
-POOL = """
-  - name: %s
-    start_s: 0.2
-    start_jitter_s: 0.2
-    stop_s: 0.1
-    groups:
-      - node_prefix: %s
-        gpu: h100
-        levels: [{name: rack, count: 4}, {name: host, count: 8}]
-"""
-ENDED = (
-    job_pb2.JOB_STATE_SUCCEEDED,
-    job_pb2.JOB_STATE_FAILED,
-    job_pb2.JOB_STATE_CANCELLED,
-    job_pb2.JOB_STATE_LOST,
-)
-
-
-def spec(name: str, pods: int, seconds: float, *, max_pools: int = 1) -> job_spec_pb2.JobSpec:
-    pod_set = job_spec_pb2.PodSet(
-        name="worker",
-        count=pods,
-        resources={"nvidia.com/gpu": 8},
-        template=job_spec_pb2.PodTemplate(image="x", command=["sleep", str(seconds)]),
-    )
-    return job_spec_pb2.JobSpec(name=name, queue="team", pod_sets=[pod_set], max_pools=max_pools)
-
-
-class Book:
-    """A client that repeats what was not answered, and notes what was."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self._number = 0
-        self._open: list[job_service_pb2.SubmitJobsRequest] = []
-        self.acknowledged: dict[str, int] = {}
-
-    def _next(self) -> job_service_pb2.SubmitJobsRequest:
-        jobs = []
-        for _ in range(self._rng.randint(1, 5)):
-            self._number += 1
-            wide = self._rng.random() < 0.2
-            pods = self._rng.randint(34, 40) if wide else self._rng.randint(1, 12)
-            jobs.append(spec(f"job-{self._number}", pods, self._rng.uniform(0.2, 3.0), max_pools=2 if wide else 1))
-        return job_service_pb2.SubmitJobsRequest(request_id=f"request-{self._number}", jobs=jobs)
-
-    async def work(self, channel: grpc.aio.Channel) -> None:
-        """Submit until cancelled or cut off."""
-        stub = job_service_pb2_grpc.JobServiceStub(channel)
-        while True:
-            request = self._open[0] if self._open else self._next()
-            self._open = [request]
-            answer = await stub.SubmitJobs(request, timeout=CALL_DEADLINE_S)
-            self._open = []
-            for sent, job in zip(request.jobs, answer.jobs, strict=True):
-                assert job.id, job.error
-                self.acknowledged[job.id] = sent.pod_sets[0].count
-            await asyncio.sleep(self._rng.uniform(0.02, 0.1))
-
-    async def finish(self, channel: grpc.aio.Channel) -> None:
-        """Repeat what was cut off."""
-        stub = job_service_pb2_grpc.JobServiceStub(channel)
-        for request in self._open:
-            answer = await stub.SubmitJobs(request, timeout=CALL_DEADLINE_S)
-            for sent, job in zip(request.jobs, answer.jobs, strict=True):
-                assert job.id, job.error
-                self.acknowledged[job.id] = sent.pod_sets[0].count
 
 
 @asynccontextmanager
 async def talking(up: Up) -> AsyncIterator[grpc.aio.Channel]:
     async with grpc.aio.insecure_channel(up.address) as channel:
         yield channel
-
-
-async def quiet(auditor: Auditor, but: set[str]) -> dict[str, job_pb2.Job]:
-    """The jobs, once all but some have ended."""
-    async with asyncio.timeout(SETTLE_DEADLINE_S):
-        while True:
-            jobs = await auditor.jobs()
-            if all(job.status.state in ENDED for key, job in jobs.items() if key not in but):
-                return jobs
-            await asyncio.sleep(0.2)
 
 
 async def test_kill_minus_nine_at_any_moment_loses_doubles_and_splits_nothing(tmp_path: Path) -> None:
