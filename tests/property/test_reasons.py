@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hanse.model.ids import FlavorName, PoolName
@@ -55,6 +55,7 @@ def snapshot_of(found: World, want: GangRequest, drawn: list[tuple[FlavorName, i
     return found.snapshot(now_s=0.0, nonce=NONCE, avoided=avoided)
 
 
+@settings(max_examples=300, deadline=None)
 @given(pools, quotas, requests)
 def test_the_planner_and_the_explanation_give_one_reason(
     drawn: list[tuple[FlavorName, int, int, str]], quota: dict[FlavorName, int], want: GangRequest

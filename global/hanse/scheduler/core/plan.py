@@ -301,7 +301,7 @@ class _Cycle:
         return self._take(job, request, flavors, charges, best[1], best[2])
 
     def _fit(self, pool: PoolView, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...]) -> Fit | PoolVerdict:
-        if (job.class_hash, pool.name) in self._snapshot.avoided:
+        if self._avoids(job, pool.name):
             return unusable_verdict(
                 verdict_of(pool.name, flavors, fit_ask(self._shapes[pool.name], ask)), Reason.REFUSED
             )
@@ -437,11 +437,10 @@ class _Cycle:
         before: Blocked | None,
     ) -> Blocked:
         """A class that found no place, with the pools that were not asked this time."""
-        open_pools = [p.name for p in self._visit if (job.class_hash, p.name) not in self._snapshot.avoided]
         quota = [
-            self._told(name, request, flavors, short)
+            self._told(pool.name, request, flavors, short, refused=self._avoids(job, pool.name))
             for flavors, short in shorts.items()
-            for name in open_pools[:UNTAKEN_ASKED_MAX]
+            for pool in self._visit[:UNTAKEN_ASKED_MAX]
         ]
         unusable = self._unusable(request, choices, shorts)
         asked = {v.pool for v in (*verdicts, *quota, *unusable)}
@@ -469,11 +468,23 @@ class _Cycle:
         ]
 
     def _told(
-        self, pool: PoolName, request: GangRequest, flavors: tuple[FlavorName, ...], short: PoolVerdict | None
+        self,
+        pool: PoolName,
+        request: GangRequest,
+        flavors: tuple[FlavorName, ...],
+        short: PoolVerdict | None,
+        *,
+        refused: bool = False,
     ) -> PoolVerdict:
         """What a pool that is not taken says: its shape, or quota where the shape would hold the gang."""
         verdict = verdict_of(pool, flavors, fit(self._shapes[pool], request, flavors))
-        return at_pool(short, pool) if verdict.fits and short is not None else verdict
+        if verdict.fits and short is not None:
+            verdict = at_pool(short, pool)
+        return unusable_verdict(verdict, Reason.REFUSED) if refused else verdict
+
+    def _avoids(self, job: PendingJob, pool: PoolName) -> bool:
+        """Whether the pool refused a job of this class a moment ago."""
+        return (job.class_hash, pool) in self._snapshot.avoided
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:
