@@ -29,13 +29,15 @@ People
            [apart] [insist] [atomic] [pods=4] [gpus=8] [RESOURCE=N] [flavors=a,b] [select.KEY=V] [tolerate=KEY[=V]]
            [required=L] [preferred=L] [slices=4xrack,2xhost] [exclusive] [run=30s] [exit=1] [min=N]
            [+ SET pods=… …]                      # more pod sets
-    cancel NAME · cordon POOL [WHY] · uncordon POOL · hold QUEUE · release QUEUE · quota QUEUE FLAVOR=…
+    cancel NAME · cordon POOL [WHY] · uncordon POOL · hold QUEUE · release QUEUE
+    quota QUEUE FLAVOR=64|none · reflavor FLAVOR [LABEL=V …]
 
 Time and fate
     advance 5s · wait GLOB STATE [within=60s] [least=N]
     fail POOL PATH [remove] · restore POOL PATH · mark POOL PATH [cordoned=yes] [ready=no] [healthy=no] [RESOURCE=N]
     foreign POOL PATH name=N [gpus=8] [life=20s] · unforeign POOL NAME [grace=20s]
-    kill|start|pause agent POOL [for=10s] · kill|start|pause replica r0 [for=10s] · twin POOL
+    kill|start|pause agent POOL [for=10s] · kill|start|pause replica r0 [for=10s]
+    twin POOL · relevel POOL [LEVEL …]           # a second agent; an agent with other levels
     cut POOL [for=10s] · join POOL               # its link, and no new one meanwhile
     stall POOL [for=10s]                         # what is said to its agent arrives so late
     down store|bus [for=10s] · cut-store r0 for=10s · lose-leases

@@ -22,7 +22,7 @@ from hanse.simcluster.inputs import (
     pack,
 )
 from hanse.simcluster.nodes import Indexes
-from tests.scenarios.setting import changed_weather, taint_of
+from tests.scenarios.setting import changed_weather, levels_of, taint_of
 from tests.scenarios.stage import Act, Stage, refusal
 from tests.scenarios.words import Line, Misread, seconds
 from tests.sim.loop import Life
@@ -186,6 +186,16 @@ async def start(stage: Stage, line: Line) -> list[str]:
     return []
 
 
+async def relevel(stage: Stage, line: Line) -> list[str]:
+    """The pool's agent starts anew with other levels."""
+    site = _site(stage, line)
+    stage.world.setting.levels[site.name] = levels_of(line.words[1:])
+    for agent in tuple(site.agents):
+        stage.world.kill(site, agent)
+    stage.world.ensure_agent(site)
+    return []
+
+
 async def twin(stage: Stage, line: Line) -> list[str]:
     """Somebody starts a second agent for a cluster."""
     stage.world.start_agent(_site(stage, line))
@@ -261,6 +271,7 @@ VERBS: Final[dict[str, Act]] = {
     "kill": kill,
     "start": start,
     "twin": twin,
+    "relevel": relevel,
     "pause": pause,
     "cut": cut,
     "join": join,

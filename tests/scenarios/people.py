@@ -20,10 +20,14 @@ from hanse.model.job import (
     Slice,
     Topology,
 )
+from hanse.model.resources import NVIDIA_GPU
 from hanse.model.selectors import Operator, Requirement, Selector, Toleration
 from hanse.simcluster.programs import EXIT_ENV, RUNTIME_ENV, START_ENV
+from hanse.store import keys
+from hanse.store.contract import Put, Txn
+from hanse.store.schema import FlavorValue, encode
 from hanse.wire.job import spec_to_wire
-from tests.scenarios.setting import quota_of
+from tests.scenarios.setting import flavor_of, quota_of
 from tests.scenarios.stage import Act, Stage, refusal
 from tests.scenarios.words import Line, seconds
 from tests.scenarios.world import CALL_DEADLINE_S
@@ -179,19 +183,32 @@ async def release(stage: Stage, line: Line) -> list[str]:
 
 
 async def quota(stage: Stage, line: Line) -> list[str]:
-    """Other quotas for the flavors that are named."""
+    """Other quotas for the flavors that are named; `none` takes a flavor away."""
     name = line.word(0, "a queue")
     found = await stage.world.ask("GetQueue", queue_service_pb2.GetQueueRequest(name=name))
     assert isinstance(found, queue_pb2.Queue)
-    for flavor, text in line.named.items():
-        amounts = dict.fromkeys(("nvidia.com/gpu",), 0) if text == "0" else quota_of(flavor, text).nominal
-        for each in found.quotas:
-            if each.flavor == flavor:
-                each.nominal.clear()
-                each.nominal.update(amounts)
+    kept = [each for each in found.quotas if each.flavor not in line.named]
+    new = [_flavor_quota(flavor, text) for flavor, text in line.named.items() if text != "none"]
+    del found.quotas[:]
+    found.quotas.extend([*kept, *new])
     found.revision = 0
     request = queue_service_pb2.UpdateQueueRequest(queue=found, request_id=stage.request_id(line))
     return await stage.order("UpdateQueue", request)
+
+
+async def reflavor(stage: Stage, line: Line) -> list[str]:
+    """A flavor means other labels from now on."""
+    name = line.word(0, "a flavor")
+    order = next(i for i, flavor in enumerate(stage.world.setting.flavors) if flavor.name == name)
+    put = Put(keys.flavor(FlavorName(name)), encode(FlavorValue.of(flavor_of(line, order))))
+    await stage.world.store.apply(Txn((), (put,)), "operator")
+    return []
+
+
+def _flavor_quota(flavor: str, text: str) -> queue_pb2.FlavorQuota:
+    """As `quota_of`; zero stays zero, to be refused."""
+    nominal = {NVIDIA_GPU: 0} if text == "0" else dict(quota_of(flavor, text).nominal)
+    return queue_pb2.FlavorQuota(flavor=flavor, nominal=nominal)
 
 
 VERBS: Final[dict[str, Act]] = {
@@ -202,4 +219,5 @@ VERBS: Final[dict[str, Act]] = {
     "hold": hold,
     "release": release,
     "quota": quota,
+    "reflavor": reflavor,
 }

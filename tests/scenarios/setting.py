@@ -68,7 +68,7 @@ def setting_of(lines: Iterable[Line]) -> Setting:
     for line in given:
         if line.verb == "pool":
             pools.setdefault(line.word(0, "a name"), []).append(line)
-    flavors = tuple(_flavor(line, i) for i, line in enumerate(_of(given, "flavor"))) or (
+    flavors = tuple(flavor_of(line, i) for i, line in enumerate(_of(given, "flavor"))) or (
         Flavor(FlavorName(DEFAULT_FLAVOR), 0),
     )
     queues = tuple(_queue(line, flavors) for line in _of(given, "queue")) or (
@@ -124,7 +124,12 @@ def _tree(line: Line) -> str:
 
 
 def _levels(line: Line) -> tuple[Level, ...]:
-    return tuple(Level(LEVELS[name].key, name) for name in TREES[_tree(line)])
+    return levels_of(TREES[_tree(line)])
+
+
+def levels_of(names: Iterable[str]) -> tuple[Level, ...]:
+    """Topology levels, coarse to fine."""
+    return tuple(Level(LEVELS[name].key, name) for name in names)
 
 
 def _cluster(name: str, groups: list[Line]) -> ClusterSpec:
@@ -168,7 +173,8 @@ def taint_of(text: str) -> Taint:
 # ---- flavors, queues, priorities ----------------------------------------------------------------------------
 
 
-def _flavor(line: Line, order: int) -> Flavor:
+def flavor_of(line: Line, order: int) -> Flavor:
+    """A flavor by labels, by model if none is named, or of any host."""
     name = line.word(0, "a name")
     labels = dict(line.named) or {MODEL_LABEL: name}
     requirements = tuple(Requirement(key, Operator.IN, (value,)) for key, value in labels.items())
