@@ -31,7 +31,9 @@ def fresh() -> NodeLedger:
 
 def counted(ledger: NodeLedger) -> NodeFigures:
     """The same figures, by looking at every node."""
-    return NodeLedger(ledger.inventory).node_figures
+    usable = [node for node in ledger.inventory if node.at is not None and node.cls is not None]
+    gpus = sum(node.facts.allocatable[NVIDIA_GPU] for node in usable)
+    return NodeFigures(len(ledger.inventory), len(usable), gpus, sum(node.raw_free_gpus for node in usable))
 
 
 def place(ledger: NodeLedger, gang: GangKey, pods: int, gpus: int, topology: Topology = ANYWHERE) -> Placed:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from hanse.agent.core.columns import Columns
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import LABEL_VALUES_MAX, LabelCensus, Selectable, class_of, class_order, flavor_of
-from hanse.agent.core.node import Account, HostKind, Node, PodKind, account
+from hanse.agent.core.node import NOT_COUNTED, Account, HostKind, Node, PodKind, account
 from hanse.agent.core.topology import Domain, home, known_levels, lowest, path_of, prune, usable_levels
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import Level
@@ -71,6 +71,7 @@ class Inventory:
         self._columns: Columns | None = None
         self._resettled: dict[int, None] = {}
         self._clipped = 0
+        self._total = [0, 0, 0]  # usable nodes, their GPUs, and how many of these nobody holds
         self._shape: Shape | None = None
         self._empty: Shape | None = None
         for facts in nodes:
@@ -370,7 +371,15 @@ class Inventory:
         self._empty = self._shape = self._columns = None
         self._classes_changed = False
 
+    def _count(self, node: Node, counted: tuple[int, int, int]) -> None:
+        """What a node adds to the totals is now this."""
+        if counted != node.counted:
+            for i, (new, old) in enumerate(zip(counted, node.counted, strict=True)):
+                self._total[i] += new - old
+            node.counted = counted
+
     def _unbin(self, node: Node) -> None:
+        self._count(node, NOT_COUNTED)
         self._clipped -= node.clipped
         node.clipped = False
         if node.at is not None:
@@ -393,6 +402,7 @@ class Inventory:
             if now is not None:
                 node.domain.put(node.slot, now)
             node.at = now
+        self._count(node, NOT_COUNTED if now is None else (1, node.offered_gpus, node.raw_free_gpus))
         clipped = not node.why and (node.hides or now is None)
         self._clipped += clipped - node.clipped
         node.clipped = clipped
@@ -414,6 +424,12 @@ class Inventory:
                 at = (node.kind.number, node.kind.cls.gpus)
                 counts[at] = counts.get(at, 0) + 1
         return leaf(counts)
+
+    def figures(self) -> tuple[int, int, int]:
+        """Usable nodes, their GPUs, and how many of these nobody holds, whatever else the hosts have left."""
+        self.sync()
+        usable, gpus, free = self._total
+        return usable, gpus, free
 
     def usage(self, name: NodeName) -> dict[Resources, int]:
         """What we hold on a node, present or away."""

@@ -6,10 +6,10 @@ inverse even if nodes have changed or gone in between.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 from hanse.agent.core.facts import NodeFacts
-from hanse.agent.core.inventory import Inventory, Node
+from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.placement import place
 from hanse.agent.core.places import HostUse, Placement, SetPlacement, part_of
 from hanse.agent.core.records import SetPlace
@@ -48,31 +48,12 @@ class Unplaced:
 
 @dataclass(frozen=True, slots=True)
 class NodeFigures:
-    """Nodes of a pool, those that take work, their accelerators, and which of these nothing uses."""
+    """What a summary says of the nodes, beside their shape: all, usable ones, the GPUs of these, free ones."""
 
     nodes: int
     usable: int
     gpus: int
     free_gpus: int
-
-    def changed(self, old: "NodeFigures", new: "NodeFigures") -> "NodeFigures":
-        """These with one node's old figures replaced by its new ones."""
-        return NodeFigures(
-            self.nodes - old.nodes + new.nodes,
-            self.usable - old.usable + new.usable,
-            self.gpus - old.gpus + new.gpus,
-            self.free_gpus - old.free_gpus + new.free_gpus,
-        )
-
-
-_NO_NODE: Final = NodeFigures(0, 0, 0, 0)
-
-
-def _figures_of(node: Node) -> NodeFigures:
-    if node.at is None or node.cls is None:
-        return NodeFigures(1, 0, 0, 0)
-    gpus = node.facts.allocatable[node.cls.gpu] if node.cls.gpu else 0
-    return NodeFigures(1, 1, gpus, node.raw_free_gpus)
 
 
 class Ledger(Protocol):
@@ -105,34 +86,11 @@ class NodeLedger:
     def __init__(self, inventory: Inventory) -> None:
         self.inventory = inventory
         self._held: dict[GangKey, Placement] = {}
-        self._counted_in: Inventory | None = None
-        self._counted: dict[NodeName, NodeFigures] = {}
-        self._total = _NO_NODE
-        self._stale: dict[NodeName, None] = {}
 
     @property
     def node_figures(self) -> NodeFigures:
-        """What a summary says of the nodes, beside their shape. Costs what changed since the last time."""
-        if self._counted_in is not self.inventory:
-            self._counted_in, self._total = self.inventory, _NO_NODE
-            self._counted.clear()
-            self._stale = {node.name: None for node in self.inventory.nodes if node is not None}
-        for name in self._stale:
-            old = self._counted.pop(name, _NO_NODE)
-            node = self.inventory.node(name)
-            new = _NO_NODE if node is None else _figures_of(node)
-            if node is not None:
-                self._counted[name] = new
-            self._total = self._total.changed(old, new)
-        self._stale.clear()
-        return self._total
-
-    def _touch(self, placement: Placement) -> None:
-        for s in placement.sets:
-            for use in s.hosts:
-                self._stale[use.node] = None
-            for name, _ in s.reserved:
-                self._stale[name] = None
+        """What a summary says of the nodes, beside their shape."""
+        return NodeFigures(len(self.inventory), *self.inventory.figures())
 
     def place(self, key: GangKey, request: GangRequest, sets: Sequence[BoundSet]) -> Placed | Unplaced:
         """See Ledger."""
@@ -141,7 +99,6 @@ class NodeLedger:
             return Unplaced(result.reason, result.detail, result.constraint, result.wanted, result.found)
         self.inventory.take(result)
         self._held[key] = result
-        self._touch(result)
         placed = tuple(_set_place(s, sets[s.set_index]) for s in result.sets)
         return Placed(placed, result.part.domains, tuple(r for s in result.sets for r in s.reserved))
 
@@ -151,7 +108,6 @@ class NodeLedger:
         placement = Placement(tuple(parts), part_of(self.inventory, tuple(parts)))
         self.inventory.take(placement)
         self._held[key] = placement
-        self._touch(placement)
         return placement.part.domains
 
     def _recorded(self, index: int, s: SetPlace, reserved: Reserved) -> SetPlacement:
@@ -170,17 +126,14 @@ class NodeLedger:
         placement = self._held.pop(key, None)
         if placement is not None:
             self.inventory.give(placement)
-            self._touch(placement)
 
     def change_node(self, node: NodeFacts, foreign: Resources) -> None:
         """See Ledger."""
         self.inventory.set_node(node, foreign)
-        self._stale[node.name] = None
 
     def remove_node(self, name: NodeName) -> None:
         """See Ledger."""
         self.inventory.remove_node(name)
-        self._stale[name] = None
 
 
 def _set_place(s: SetPlacement, bound: BoundSet) -> SetPlace:

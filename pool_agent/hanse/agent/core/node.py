@@ -7,6 +7,7 @@ cluster says of it and of the pods we hold there.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import why_unusable
@@ -56,6 +57,10 @@ class HostKind:
         return found
 
 
+NOT_COUNTED: Final = (0, 0, 0)
+"""What a node adds to the totals of its pool while it takes no pods."""
+
+
 class Node:
     """A node in its slot. Mutable, and only the inventory changes it.
 
@@ -66,12 +71,13 @@ class Node:
         hides: these are fewer than are free.
         at: its bin (class, free GPUs) in its lowest domain; None while it takes no pods.
         clipped: it counts among the shape's clipped hosts.
+        counted: what it adds to the pool's usable nodes, their GPUs, and the free ones of these.
         why: why it takes no pods, "" if it does.
     """
 
     __slots__ = (
-        "_exact_gpus", "_limit", "_used", "at", "clipped", "domain", "facts", "flavor", "foreign", "free_gpus",
-        "hides", "kind", "own", "slot", "tree", "why",
+        "_exact_gpus", "_limit", "_used", "at", "clipped", "counted", "domain", "facts", "flavor", "foreign",
+        "free_gpus", "hides", "kind", "own", "slot", "tree", "why",
     )  # fmt: skip
 
     def __init__(self, slot: int, facts: NodeFacts) -> None:
@@ -88,6 +94,7 @@ class Node:
         self.hides = False
         self.at: tuple[int, int] | None = None
         self.clipped = False
+        self.counted = NOT_COUNTED
         self._used: dict[str, int] = {}
         self._exact_gpus = 0
         self._limit: int | None = None  # GPUs that the other resources allow to exact pods; None: derive it
@@ -150,6 +157,11 @@ class Node:
         raw = self.free(kind.cls.gpu)
         self.free_gpus = max(0, min(raw, self._limit - self._exact_gpus, kind.cls.gpus))
         self.hides = self.free_gpus < raw
+
+    @property
+    def offered_gpus(self) -> int:
+        """Accelerators of the host, taken or not."""
+        return self.facts.allocatable[self.kind.cls.gpu] if self.kind is not None and self.kind.cls.gpu else 0
 
     @property
     def raw_free_gpus(self) -> int:
