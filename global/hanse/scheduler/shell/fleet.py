@@ -3,6 +3,7 @@
 import asyncio
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from hanse.apiserver import ports
@@ -48,7 +49,7 @@ class Fleet:
         self._avoided = avoided
         self._version = 0
         self._changed = asyncio.Event()
-        self._described: dict[PoolName, tuple[tuple[object, ...], ports.PoolView]] = {}
+        self._figures: dict[PoolName, _Figures] = {}
 
     # ---- fleet -----------------------------------------------------------------------------------------------
 
@@ -87,17 +88,18 @@ class Fleet:
         facts = view.facts
         health, message = self._health(view)
         shape = summary.shape if summary is not None else None
+        figures = self._figures_of(view.name, shape) if shape is not None else _NO_FIGURES
         return ports.PoolView(
             name=view.name,
             region=facts.region,
             dialect=facts.dialect,
             labels=facts.labels,
             levels=facts.levels,
-            flavors=_flavors(shape) if shape is not None else (),
+            flavors=figures.flavors,
             nodes=summary.usable_nodes if summary is not None else 0,
-            gpus=shape.gpus() if shape is not None else 0,
-            free_gpus=shape.free_gpus() if shape is not None else 0,
-            free_whole_hosts=shape.whole_hosts() if shape is not None else 0,
+            gpus=sum(f.gpus for f in figures.flavors),
+            free_gpus=sum(f.free_gpus for f in figures.flavors),
+            free_whole_hosts=sum(f.free_whole_hosts for f in figures.flavors),
             unusable_nodes=summary.nodes - summary.usable_nodes if summary is not None else 0,
             health=health,
             message=message,
@@ -107,11 +109,18 @@ class Fleet:
             summary_age_ms=_milliseconds(view.age_s),
             exact=shape.exact if shape is not None else True,
             gangs=ledger.gangs(),
-            largest_whole=_largest_whole(shape) if shape is not None else None,
+            largest_whole=figures.largest_whole,
             shape=shape,
             empty_shape=view.empty_shape,
             revision=facts.revision,
         )
+
+    def _figures_of(self, pool: PoolName, shape: Shape) -> "_Figures":
+        """What is counted in a shape; counted once for each, since every submission looks at all pools."""
+        known = self._figures.get(pool)
+        if known is None or known.shape is not shape:
+            known = self._figures[pool] = _Figures(shape, _flavors(shape), _largest_whole(shape))
+        return known
 
     def _health(self, view: PoolView) -> tuple[ports.PoolHealth, str]:
         if view.shape is None:
@@ -142,6 +151,18 @@ class Fleet:
             pools=tuple(pools),
             helps=tuple(_suggestion(h) for h in found.helps) if state.state is State.PENDING else (),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Figures:
+    """What was counted in a shape."""
+
+    shape: Shape | None
+    flavors: tuple[ports.FlavorView, ...]
+    largest_whole: ports.WholeDomain | None
+
+
+_NO_FIGURES: Final = _Figures(None, (), None)
 
 
 def _flavors(shape: Shape) -> tuple[ports.FlavorView, ...]:
