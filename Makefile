@@ -9,6 +9,7 @@ MAKEFLAGS += --no-print-directory
 BIN := .venv/bin
 SEEDS ?= 100
 SEED ?= 0
+KILLS ?= 200
 ROUNDS ?= 100
 
 .PHONY: help
@@ -67,6 +68,10 @@ check-protos:
 .PHONY: sim
 sim: setup ## simulate whole federations under faults: SEEDS=how many, SEED=the first; fails on any violation
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed $(SEED)
+
+.PHONY: kills
+kills: setup services ## kill, freeze or stop KILLS processes of a federation at random moments, and audit; SEED=which
+	@HANSE_KILLS=$(KILLS) HANSE_KILLS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/integration/test_processes.py -k any_process
 
 .PHONY: etcd-faults
 etcd-faults: setup services ## kill and freeze etcd's members at random under load, ROUNDS times; fails on a lost or doubled write
