@@ -29,7 +29,7 @@ People
            [apart] [insist] [atomic] [pods=4] [gpus=8] [RESOURCE=N] [flavors=a,b] [select.KEY=V] [tolerate=KEY[=V]]
            [required=L] [preferred=L] [slices=4xrack,2xhost] [exclusive] [run=30s] [exit=1] [min=N]
            [+ SET pods=… …]                      # more pod sets
-    cancel NAME · cordon POOL [WHY] · uncordon POOL · hold QUEUE · release QUEUE
+    cancel GLOB · cordon POOL [WHY] · uncordon POOL · hold QUEUE · release QUEUE
     quota QUEUE FLAVOR=64|none · reflavor FLAVOR [LABEL=V …]
 
 Time and fate

@@ -152,10 +152,14 @@ def _env(line: Line) -> tuple[EnvVar, ...]:
 
 
 async def cancel(stage: Stage, line: Line) -> list[str]:
-    job = stage.job(line)
-    told = await stage.order(
-        "CancelJob", job_service_pb2.CancelJobRequest(job=job, request_id=stage.request_id(line))
-    )
+    """One job, or every job of a glob, one after the other."""
+    named = stage.named(line.word(0, "a job")) or {"": stage.job(line)}
+    return [told for job in named.values() for told in await _cancel(stage, line, job)]
+
+
+async def _cancel(stage: Stage, line: Line, job: JobId) -> list[str]:
+    request = job_service_pb2.CancelJobRequest(job=job, request_id=stage.request_id(line))
+    told = await stage.order("CancelJob", request)
     if not told:
         stage.world.store_checks.cancelled(job)
     return told
