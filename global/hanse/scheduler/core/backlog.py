@@ -8,7 +8,7 @@
 The walk over what waits happens only when one of these may have changed; an idle backlog of any size costs nothing.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -62,6 +62,10 @@ class Backlog:
         """Why a class waits, as far as the last cycles know."""
         found = self._waiting.get(class_hash)
         return found.blocked.reason if found is not None else None
+
+    def reasons(self) -> Iterator[Reason]:
+        """Why each class that waits does."""
+        return (waiting.blocked.reason for waiting in self._waiting.values())
 
     def untold(self, limit: int) -> list[tuple[PendingJob, Reason]]:
         """At most `limit` jobs whose state does not carry the reason for which their class waits."""

@@ -23,15 +23,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import metrics
 from hanse.model.ids import Part
 from hanse.model.lifecycle import Bind, Moved, encode_state, transition
 from hanse.scheduler.core.facts import BindingFacts
 from hanse.scheduler.core.plan import Decision, PartPlan, verify
 from hanse.scheduler.core.snapshot import Limits, Snapshot
 from hanse.scheduler.core.world import ASSUMED, World
+from hanse.scheduler.shell.counting import count_committed, count_conflict
 from hanse.scheduler.shell.feed import Feed, binding_facts
 from hanse.scheduler.shell.packing import heads_of, pack
 from hanse.scheduler.shell.states import States
+from hanse.scheduler.shell.traces import Traces
 from hanse.store import keys
 from hanse.store.contract import (
     Committed,
@@ -84,6 +87,7 @@ class Committer:
         feed: Feed,
         states: States,
         clock: Clock,
+        traces: Traces,
         *,
         nonce: str,
         limits: Limits,
@@ -94,6 +98,7 @@ class Committer:
         self._feed = feed
         self._states = states
         self._clock = clock
+        self._traces = traces
         self._nonce = nonce
         self._limits = limits
         self._write_id = write_id
@@ -119,6 +124,7 @@ class Committer:
             if not left:
                 return CommitResult(tuple(done), tuple(moved))
         self.counts["given_up"] += len(left)
+        metrics.GIVEN_UP.add(len(left))
         return CommitResult(tuple(done), tuple(left))
 
     def _snapshot(self) -> Snapshot:
@@ -168,6 +174,7 @@ class Committer:
             outcome = await self._store.transact(txn)
         except StoreUnavailable as error:
             log.warning("commit_unavailable", extra={"cause": str(error)})
+            metrics.TRANSACTIONS.add(1, "unavailable")
             return _Moved(frozenset(g.key for g in txn.guards))
         match outcome:
             case Committed(revision):
@@ -197,6 +204,8 @@ class Committer:
                 if ahead:
                     self._world.put_head(pool, flavor, revision)
         self.counts["committed"] += len(decisions)
+        count_committed(decisions, self._clock.now_ms())
+        self._traces.bound(decisions, revision)
         log.info("plan_committed", extra={"jobs": len(decisions), "revision": revision})
         if log.isEnabledFor(logging.DEBUG):
             for key in bound:
@@ -206,6 +215,7 @@ class Committer:
 
     async def _conflict(self, txn: Txn, conflict: Conflict) -> "_Moved":
         moved = frozenset(g.key for g in txn.guards if conflict.current.get(g.key, 0) != g.revision)
+        count_conflict(moved)
         for key in sorted(moved):
             self.counts["conflict_" + key.split("/", 1)[0]] += 1
         followed = [conflict.current[key] for key in moved if keys.FOLLOWED_START <= key < keys.FOLLOWED_END]
@@ -229,6 +239,7 @@ class Committer:
     ) -> None:
         """Count the decisions as used, and find out in the background."""
         self.counts["unknown"] += 1
+        metrics.TRANSACTIONS.add(1, "unknown")
         log.warning("commit_unknown", extra={"jobs": len(decisions), "cause": cause})
         for key, facts in bound.items():
             self._world.put_binding(key, replace(facts, create_revision=ASSUMED))
@@ -273,6 +284,12 @@ class Committer:
                 self._world.remove_binding(key)
         await self._states.refresh([d.job.job for d in decisions])
         self.counts["settled"] += 1
+        metrics.SETTLED.add(1)
+
+    @property
+    def settling(self) -> int:
+        """Transactions whose outcome is being found out."""
+        return len(self._settling)
 
     async def close(self) -> None:
         """Give up settling; what is open is settled by whoever takes the grant next (P2, P4)."""

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Final
 
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import metrics
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName
 from hanse.model.job import JobSpec
@@ -30,6 +31,7 @@ from hanse.scheduler.shell.returns import Returns
 from hanse.scheduler.shell.skew import SkewWatch
 from hanse.scheduler.shell.specs import read_specs
 from hanse.scheduler.shell.states import States
+from hanse.scheduler.shell.traces import Traces
 from hanse.store import keys
 from hanse.store.contract import Committed, Conflict, ModRevisionIs, Put, Store, StoreUnavailable, Txn
 from hanse.store.moves import WriteId
@@ -67,6 +69,7 @@ class Cycle:
         committer: Committer,
         clock: Clock,
         rng: random.Random,
+        traces: Traces,
         *,
         nonce: str,
         limits: Limits,
@@ -80,6 +83,7 @@ class Cycle:
         self._committer = committer
         self._clock = clock
         self._rng = rng
+        self._traces = traces
         self._nonce = nonce
         self._limits = limits
         self._interval_s = interval_s
@@ -137,22 +141,27 @@ class Cycle:
 
     async def _once(self) -> None:
         await self._learn_requests(self.backlog.skip(self._clock.monotonic()))
-        now_s = self._clock.monotonic()
+        now_s, now_ms = self._clock.monotonic(), self._clock.now_ms()
         service = self._states.pending.service(self.backlog.skip(now_s))
         snapshot = self._world.snapshot(now_s=now_s, nonce=self._nonce, avoided=self.backlog.avoided(now_s))
         plan = run_cycle(snapshot, service, self._requests, self._limits, self._rng, self.backlog.before())
         self.counts["cycles"] += 1
+        metrics.PLAN_DURATION.record(self._clock.monotonic() - now_s)
+        self._traces.planned(now_ms)
         self.backlog.remember(plan, now_s)
         for number, cause in plan.failed.items():
             log.error("class_quarantined", extra={"class": number, "cause": cause})
+            metrics.CLASSES_FAILED.add(1)
         if plan.decisions:
             self._returns.send(plan.decisions)
             result = await self._committer.commit(snapshot, plan.decisions)
             self.counts["decisions"] += len(result.committed)
+            metrics.DECISIONS.add(len(plan.decisions))
             if result.lost:
                 self._wake.set()
         if plan.exhausted:
             self._wake.set()
+        metrics.CYCLE_DURATION.record(self._clock.monotonic() - now_s)
 
     # ---- requests --------------------------------------------------------------------------------------------
 

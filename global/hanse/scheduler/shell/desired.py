@@ -9,11 +9,14 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
 from hanse.api.v1 import job_spec_pb2
+from hanse.kit.clock import Clock
+from hanse.kit.telemetry import TRACER, metrics
 from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import FlavorName, PoolName
 from hanse.scheduler.shell.feed import load_range
 from hanse.scheduler.shell.specs import read_envelopes
+from hanse.scheduler.shell.traces import tell_sent
 from hanse.store import keys, schema
 from hanse.store.contract import EventKind, KeyValue, Store, WatchBatch, prefix_end
 from hanse.wire.link import DESIRED_BINDINGS_MAX, DESIRED_SPEC_BYTES_MAX
@@ -40,10 +43,11 @@ class DesiredSource:
         revision: up to which the agent has been told everything.
     """
 
-    def __init__(self, store: Store, pool: PoolName, epoch: Epoch) -> None:
+    def __init__(self, store: Store, pool: PoolName, epoch: Epoch, clock: Clock) -> None:
         self._store = store
         self._pool = pool
         self._epoch = epoch
+        self._clock = clock
         self._told: dict[str, int] = {}  # what each binding asked for when the agent was told last
         self.revision = 0
 
@@ -121,11 +125,21 @@ class DesiredSource:
     async def _bindings(self, items: Sequence[_Read]) -> list[Binding]:
         needed = [read.key.job for read in items if read.value.desired != schema.Desired.STOP]
         specs = await read_envelopes(self._store, needed) if needed else {}
-        return [_binding(read.key, read.kv, read.value, specs.get(read.key.job)) for read in items]
+        bindings = [_binding(read.key, read.kv, read.value, specs.get(read.key.job)) for read in items]
+        metrics.DESIRED_SENT.add(len(bindings))
+        for read, binding in zip(items, bindings, strict=True) if TRACER.on else ():
+            if _is_new(read.kv, read.value):
+                tell_sent(self._pool, binding, bound_ms=read.value.bound_ms, now_ms=self._clock.now_ms())
+        return bindings
 
 
 class StaleRead(Exception):
     """A read came from before the attach (P6)."""
+
+
+def _is_new(kv: KeyValue, value: schema.BindingValue) -> bool:
+    """Whether the agent cannot know the binding yet: it has said nothing of it, nor was anything else desired."""
+    return kv.create_revision == kv.mod_revision and value.progress == schema.Progress.NONE
 
 
 def _gang(text: str) -> GangKey:

@@ -14,6 +14,7 @@ from typing import Final
 from hanse.bus.contract import Bus
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
+from hanse.kit.telemetry import metrics
 from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
@@ -25,6 +26,7 @@ from hanse.scheduler.shell.cycle import Cycle
 from hanse.scheduler.shell.details import Details
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.fleet import Fleet
+from hanse.scheduler.shell.gauges import Gauges
 from hanse.scheduler.shell.janitor import keep_history
 from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
 from hanse.scheduler.shell.report_writer import ReportWriter
@@ -32,8 +34,10 @@ from hanse.scheduler.shell.roots import Roots
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
 from hanse.scheduler.shell.states import States
 from hanse.scheduler.shell.summaries import Summaries
+from hanse.scheduler.shell.traces import Traces
 from hanse.store import keys
 from hanse.store.contract import ModRevisionIs, Put, Store, StoreError, StoreUnavailable, Txn
+from hanse.store.traces import JobTraces
 
 log = logging.getLogger(__name__)
 
@@ -115,12 +119,15 @@ class Replica:
             schedules=config.schedules,
             lease_ttl_s=config.lease_ttl_s,
         )
+        self._job_traces = JobTraces(store)
+        traces = Traces(self._job_traces, clock)
         self.committer = Committer(
             store,
             self.world,
             self.feed,
             self.states,
             clock,
+            traces,
             nonce=self.nonce,
             limits=config.limits,
             write_id=self.write_id,
@@ -133,12 +140,22 @@ class Replica:
             self.committer,
             clock,
             rng,
+            traces,
             nonce=self.nonce,
             limits=config.limits,
             interval_s=config.cycle_interval_s,
             write_id=self.write_id,
         )
-        self.reports = ReportWriter(store, clock, write_id=self.write_id)
+        self.reports = ReportWriter(store, clock, traces, write_id=self.write_id)
+        self.gauges = Gauges(
+            self.world,
+            self.states,
+            self.committer,
+            self.cycle,
+            clock,
+            nonce=self.nonce,
+            streams=lambda: self._streams,
+        )
         self.fleet = Fleet(
             self.world,
             self.states,
@@ -179,23 +196,28 @@ class Replica:
         """Serve until cancelled; then leave at once, so that others need not wait for the lease."""
         await self._found()
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self.feed.run(), name="feed")
-                group.create_task(self.roots.run_membership(), name="membership")
-                group.create_task(self._keep_marks(), name="marks")
-                group.create_task(self.reports.run(), name="reports")
-                group.create_task(self.roots.run_grants(self._changed), name="grants")
-                group.create_task(keep_history(self._store, self.config.history_s), name="janitor")
-                if self.config.schedules:
-                    group.create_task(self.cycle.run(), name="cycle")
-                if self._bus is not None:
-                    client = f"hanse-replica-{self.config.replica}-{self.nonce}"
-                    group.create_task(self.summaries.follow(self._bus, client), name="bus")
-                if self._elsewhere is not None:
-                    group.create_task(self._elsewhere.run(), name="peers")
+            with metrics.REGISTRY.observed(self.gauges.observe):
+                await self._serve()
         finally:
             await self.states.close()
             await self.committer.close()
+
+    async def _serve(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.feed.run(), name="feed")
+            group.create_task(self.roots.run_membership(), name="membership")
+            group.create_task(self._keep_marks(), name="marks")
+            group.create_task(self.reports.run(), name="reports")
+            group.create_task(self.roots.run_grants(self._changed), name="grants")
+            group.create_task(keep_history(self._store, self.config.history_s), name="janitor")
+            if self.config.schedules:
+                group.create_task(self.cycle.run(), name="cycle")
+            if self._bus is not None:
+                client = f"hanse-replica-{self.config.replica}-{self.nonce}"
+                group.create_task(self.summaries.follow(self._bus, client), name="bus")
+            if self._elsewhere is not None:
+                group.create_task(self._elsewhere.run(), name="peers")
+            group.create_task(self._job_traces.run(), name="traces")
 
     async def drain(self) -> None:
         """End the agents' streams and take no new ones: they attach to another replica at once."""
@@ -304,6 +326,7 @@ class Replica:
             return await refuse(stream, hello)
         federation = Federation(self.config.federation, self.world.incarnation)
         granted = await self._attach(hello, federation)
+        metrics.ATTACHMENTS.add(1, "granted" if isinstance(granted, Granted) else "refused")
         if isinstance(granted, Refusal):
             return await refuse(stream, granted)
         session = Session(

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import metrics
 from hanse.model.ids import JobId
 from hanse.model.lifecycle import Ignored, Illegal
 from hanse.model.report import GangReport, GangStatus
 from hanse.scheduler.shell.reports import ReportBook, Waiting
+from hanse.scheduler.shell.traces import Traces
 from hanse.store import keys
 from hanse.store.contract import (
     TXN_OPS_MAX,
@@ -31,7 +33,16 @@ from hanse.store.contract import (
     Txn,
     Unknown,
 )
-from hanse.store.moves import JobView, PlannedMove, WriteId, drop_orphan, event_of, plan_move, read_jobs
+from hanse.store.moves import (
+    JobView,
+    PlannedMove,
+    WriteId,
+    count_move,
+    drop_orphan,
+    event_of,
+    plan_move,
+    read_jobs,
+)
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +76,9 @@ class ReportWriter:
         counts: reports in effect by status, conflicts, unknown outcomes.
     """
 
-    def __init__(self, store: Store, clock: Clock, *, write_id: WriteId) -> None:
+    def __init__(self, store: Store, clock: Clock, traces: Traces, *, write_id: WriteId) -> None:
         self._store = store
+        self._traces = traces
         self._clock = clock
         self._write_id = write_id
         self._books: list[ReportBook] = []
@@ -183,6 +195,7 @@ class ReportWriter:
                     moves = rest
                 case Conflict():
                     self.counts["conflicts"] += 1
+                    metrics.REPORT_CONFLICTS.add(1)
                     moves = _still_resting(chosen, guards, outcome) + rest
                 case Unknown(cause):
                     self.counts["unknown"] += 1
@@ -211,6 +224,11 @@ class ReportWriter:
     def _count(self, entry: _Entry, move: PlannedMove, revision: int) -> None:
         report = entry.report
         self.counts[report.status.name.lower()] += 1
+        metrics.REPORTS.add(1, report.status.name)
+        if report.status is GangStatus.REFUSED:
+            metrics.REFUSALS.add(1, report.reason.name)
+        count_move(move.before, move.state)
+        self._traces.moved(entry.book.pool, report, entry.waiting.heard_ms, move, revision)
         log.info(
             "job_moved",
             extra={

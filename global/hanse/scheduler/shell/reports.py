@@ -27,10 +27,11 @@ class Superseded(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A report, and the number of the batch that brought it."""
+    """A report, the number of the batch that brought it, and when that was."""
 
     report: GangReport
     sequence: int
+    heard_ms: int
 
 
 class ReportBook:
@@ -69,7 +70,7 @@ class ReportBook:
         """Whether the stream is there: nothing is taken from a book whose stream has ended."""
         return self._acknowledge is not None and self._ended is not None and not self._ended.done()
 
-    def put(self, reports: Reports) -> None:
+    def put(self, reports: Reports, *, now_ms: int) -> None:
         """Take a batch in; a newer report of a gang replaces an older one.
 
         Raises:
@@ -78,12 +79,15 @@ class ReportBook:
         if reports.epoch != self._epoch:
             raise Superseded(f"reports of epoch {reports.epoch} on a stream of epoch {self._epoch}")
         for report in reports.reports:
-            self._waiting[report.key] = Waiting(report, reports.sequence)
+            self._waiting[report.key] = Waiting(report, reports.sequence, now_ms)
         if len(self._waiting) > REPORTS_WAITING_MAX:
             raise Superseded("too many reports wait; attach anew")
         self._open[reports.sequence] = {report.key for report in reports.reports}
         self._settle_empty()
         self._arrived()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
     def take(self, limit: int, busy: Iterable[JobId]) -> list[Waiting]:
         """At most `limit` reports, none of a busy job, and one of each job: a transaction moves a job once."""

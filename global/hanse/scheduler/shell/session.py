@@ -146,7 +146,7 @@ class Session:
                 await self._stream.send(to_agent(value))
 
     async def _desire(self) -> None:
-        source = DesiredSource(self._store, self.pool, self._granted.epoch)
+        source = DesiredSource(self._store, self.pool, self._granted.epoch, self._clock)
         async for message in source.complete():
             await self._desired(message)
         prefix = keys.bindings(self.pool)
@@ -193,7 +193,7 @@ class Session:
             self._heard_s = self._clock.monotonic()
             match from_agent(frame):
                 case Reports() as reports:
-                    self.book.put(reports)
+                    self.book.put(reports, now_ms=self._clock.now_ms())
                 case PoolSummary() as summary:
                     if summary.pool == self.pool and summary.epoch == self._granted.epoch:
                         self._on_summary(summary)

@@ -15,6 +15,7 @@ from typing import Final
 
 from hanse.bus.contract import Bus, BusError, BusMessage
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import metrics
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName
 from hanse.model.summary import KnownSummary, PoolSummary
@@ -77,6 +78,7 @@ class Summaries:
             log.warning("summary_unreadable", extra={"pool": summary.pool, "cause": str(error)})
             return
         if self._world.accept_summary(summary.pool, facts):
+            metrics.SUMMARIES.add(1)
             self._took()
 
     def take_capacity(self, summary: PoolSummary) -> None:
