@@ -1,13 +1,22 @@
+from collections.abc import Iterator
+
 import pytest
 import pytest_asyncio
 
 from hanse.bus.contract import Bus
-from tests.contract.bus_contract.homes import BusHome, InProcessHome
+from tests.contract.bus_contract.homes import BusHome, InProcessHome, MqttHome
+from tests.services.mosquitto import Broker, mosquitto
 
 
-@pytest.fixture(params=["inprocess"])
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    with mosquitto() as started:
+        yield started
+
+
+@pytest.fixture(params=["inprocess", "mqtt"])
 def home(request: pytest.FixtureRequest) -> BusHome:
-    return InProcessHome()
+    return InProcessHome() if request.param == "inprocess" else MqttHome(request.getfixturevalue("broker"))
 
 
 @pytest_asyncio.fixture

@@ -4,6 +4,8 @@ from typing import Protocol
 
 from hanse.bus.contract import Bus
 from hanse.bus.inprocess import InProcessBus
+from hanse.bus.mqtt import MqttBus
+from tests.services.mosquitto import Broker
 
 
 class BusHome(Protocol):
@@ -13,3 +15,13 @@ class BusHome(Protocol):
 class InProcessHome:
     async def open(self) -> Bus:
         return InProcessBus()
+
+
+class MqttHome:
+    """A real broker, shared by all tests."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._options = broker.options
+
+    async def open(self) -> Bus:
+        return MqttBus(self._options)
