@@ -1,8 +1,9 @@
 """Names and identifiers, each a type of its own so that two of them cannot be swapped unnoticed.
 
 A job id embeds the uid of its queue (`<queue-uid>-<hash>`), so any replica finds a job's keys from the id alone.
-The hash is derived from (principal, request id, index): a repeated request names the same jobs, which makes a
-submission idempotent without a lookup table that could be lost between two writes.
+The hash is derived from (principal, request id) and ends in the job's index within the request: a repeated request
+names the same jobs, which makes a submission idempotent without a lookup table that could be lost between two writes,
+and jobs of one request, which share their submit time, sort in the order in which they were written.
 """
 
 import base64
@@ -21,6 +22,10 @@ Part = NewType("Part", int)
 
 QUEUE_UID_CHARS = 8
 JOB_HASH_CHARS = 16
+INDEX_CHARS = 3
+JOBS_PER_REQUEST_MAX = 32**INDEX_CHARS
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # 32 of them, in the order of their code points
 
 
 def _short_hash(chars: int, *parts: str) -> str:
@@ -39,8 +44,12 @@ def queue_uid(principal: str, request_id: str, name: str) -> QueueUid:
 
 
 def job_id(queue: QueueUid, principal: str, request_id: str, index: int) -> JobId:
-    """The id of the `index`-th job of a request."""
-    return JobId(f"{queue}-{_short_hash(JOB_HASH_CHARS, 'job', principal, request_id, str(index))}")
+    """The id of the `index`-th job of a request, of at most JOBS_PER_REQUEST_MAX."""
+    if not 0 <= index < JOBS_PER_REQUEST_MAX:
+        raise ValueError(f"a request has at most {JOBS_PER_REQUEST_MAX} jobs")
+    hashed = _short_hash(JOB_HASH_CHARS - INDEX_CHARS, "job", principal, request_id)
+    digits = (_DIGITS[index >> shift & 31] for shift in range(5 * (INDEX_CHARS - 1), -1, -5))
+    return JobId(f"{queue}-{hashed}{''.join(digits)}")
 
 
 def queue_of(job: JobId) -> QueueUid:
