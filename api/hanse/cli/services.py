@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar
 
 import typer
 
-from hanse.cli.failures import Failure
+from hanse.cli.failures import Failure, WrongUse
 from hanse.cli.settings import Output
 from hanse.model.errors import InvalidArgument
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 S = TypeVar("S", bound="ProcessSettings")
 
+MISSING: Final = "MISSING"
 LOG_LEVELS: Final = ("debug", "info", "warning", "error")
 LOG_FORMATS: Final = ("text", "json")
 
@@ -55,7 +56,8 @@ def settings_of_process(
     """The settings of a process; flags that are None were not given.
 
     Raises:
-        Failure: one line with the flag, the variable, or the line of the file.
+        WrongUse: a flag cannot be so, or is missing.
+        Failure: one line with the variable, or the line of the file.
     """
     from hanse.up.settings import load, pairs
 
@@ -63,6 +65,8 @@ def settings_of_process(
     try:
         return load(model, file=config, flags={**pairs(model, sets or ()), **given}, environment=os.environ)
     except InvalidArgument as error:
+        if error.reason == MISSING or error.path.startswith("--"):
+            raise WrongUse(f"{error.path}: {error.message}" if error.path else error.message) from None
         raise Failure(error, file=str(config) if error.line and config is not None else "") from None
 
 

@@ -9,11 +9,13 @@ import logging
 import random
 from collections.abc import Callable
 from contextlib import AsyncExitStack
+from typing import Final
 
 from hanse.agent.cluster.port import ClusterPort
 from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.agent.shell.dial import Dialer
 from hanse.kit.clock import Clock
+from hanse.kit.process import settle_memory
 from hanse.kit.tasks import cancelled
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
@@ -23,6 +25,9 @@ from hanse.up.opening import opened_bus
 from hanse.up.tokens import read_token
 
 log = logging.getLogger(__name__)
+
+SETTLE_AFTER_S: Final = 15.0
+"""By then the clusters' nodes are in memory, which stay for as long as the process."""
 
 
 async def run_agents(
@@ -50,6 +55,7 @@ async def run_agents(
             tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))
         stack.push_async_callback(cancelled, tasks)
         running()
+        asyncio.get_running_loop().call_later(SETTLE_AFTER_S, settle_memory)
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
 
 

@@ -23,6 +23,7 @@ from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
 from hanse.kit.clock import Clock
+from hanse.kit.process import settle_memory
 from hanse.link.v1 import link_pb2_grpc, peer_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument
 from hanse.model.names import SUBDOMAIN_RULE, is_subdomain, quoted
@@ -54,12 +55,11 @@ async def run_global(
         HanseError: the settings, the store or the address cannot be used.
     """
     credentials = _credentials(settings)
-    name = replica_name(settings.replica)
+    name, token, bus = replica_name(settings.replica), read_token(settings.peer_token_file), opened_bus(settings.bus)
     async with AsyncExitStack() as stack:
         store = await opened_store(settings.store, clock, _fork(rng))
         stack.push_async_callback(store.close)
-        bus = opened_bus(settings.bus)
-        peers = GrpcPeers(settings.federation, token=read_token(settings.peer_token_file))
+        peers = GrpcPeers(settings.federation, token=token)
         stack.push_async_callback(peers.close)
         seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers)
         services = await _api(settings, name, store, clock, rng, seat, stack)
@@ -82,14 +82,21 @@ async def run_global(
 async def _sitting(seat: Seat) -> AsyncIterator["asyncio.Task[None]"]:
     """The replica, running; leaving it lets agents and queues go before anything else ends."""
     task = asyncio.create_task(_sit(seat), name="replica")
+    settling = asyncio.create_task(_settle(seat), name="settle-memory")
     try:
         yield task
     finally:
+        settling.cancel()
         await seat.drain()
         with contextlib.suppress(StoreError):
             await seat.leave()
         task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(task, settling, return_exceptions=True)
+
+
+async def _settle(seat: Seat) -> None:
+    await seat.replica.feed.loaded.wait()
+    settle_memory()
 
 
 async def _sit(seat: Seat) -> None:

@@ -163,7 +163,7 @@ def _prepared(options: ProcessesOptions, clock: Clock, rng: Random) -> Processes
         what = f"cannot use {options.state}: {error.strerror}"
         raise InvalidArgument(what, reason="STATE", path="--state") from None
     host, _, port = options.listen.rpartition(":")
-    ports = _ports(host, int(port), options.replicas + 1)
+    ports = free_ports(host, int(port), options.replicas + 1)
     addresses = tuple(f"{host}:{one}" for one in ports[: options.replicas])
     clusters = f"127.0.0.1:{ports[-1]}"
     commands = [
@@ -201,7 +201,7 @@ def _scraped_at(options: ProcessesOptions, count: int) -> list[str]:
     host, _, port = options.prometheus.rpartition(":")
     if not host or port == "0":
         return [options.prometheus] * count
-    return [f"{host}:{one}" for one in _ports(host, int(port), count + 1)[1:]]
+    return [f"{host}:{one}" for one in free_ports(host, int(port), count + 1)[1:]]
 
 
 def _replica(options: ProcessesOptions, name: str, address: str) -> Command:
@@ -246,7 +246,7 @@ def _pool_settings(pool: PoolSpec) -> dict[str, Any]:
     }
 
 
-def _ports(host: str, first: int, count: int) -> list[int]:
+def free_ports(host: str, first: int, count: int) -> list[int]:
     """The wanted port and free ones after it; the wanted one is left to whoever binds it, to be told in its words."""
     if not first:
         found = _free(host, FREE_PORTS[os.getpid() % 5_000 :], count)
