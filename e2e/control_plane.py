@@ -1,0 +1,242 @@
+"""A real Kubernetes control plane on the loopback, for tests: etcd, API server, controllers, scheduler, and kwok.
+
+Nothing of it is ours but the flags. kwok plays the kubelets of nodes that carry its annotation (`stages.yaml`); logs
+of pods come from a small server of our own (`kubelet_logs`), because kwok has one file for all. A control plane is
+ready after some seconds; it is stopped by process id, and dies with the test's own process.
+"""
+
+import json
+import os
+import shutil
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import trustme
+
+from e2e.kubelet_logs import kubelet_logs
+from tests.arch.tree import ROOT
+from tests.services.certificates import Certificates
+from tests.services.process import ServerProcess, accepts, data_folder, free_ports
+
+TOOLS: Final = ROOT / "e2e" / "tools" / "bin"
+STAGES: Final = ROOT / "e2e" / "stages.yaml"
+TOKEN: Final = "for-tests-on-the-loopback"
+PLAYED: Final = ("kwok.x-k8s.io/node", "fake")
+"""Annotation of nodes whose kubelet is played."""
+
+NODE_SILENT_S: Final = 12
+"""After so long without a lease a node is Unknown; Kubernetes' own default is 50 s."""
+
+LEASE_S: Final = 16
+"""kwok renews a node's lease four times in that."""
+
+PROBE_TIMEOUT_S: Final = 2.0
+CALL_TIMEOUT_S: Final = 20.0
+MERGE: Final = "application/merge-patch+json"
+
+
+def tool(name: str) -> str:
+    """A program of the control plane; without it the test is skipped, or fails in CI."""
+    folders = [os.environ.get("KUBEBUILDER_ASSETS", ""), str(TOOLS)]
+    found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
+    if found is not None:
+        return found
+    how = f"{name} is not built: run `make e2e-tools`"
+    if os.environ.get("CI"):
+        pytest.fail(how)
+    pytest.skip(how)
+
+
+class ControlPlane:
+    """See the module.
+
+    Attributes:
+        kubeconfig: of an administrator.
+        address: URL of the API server.
+        log_port: where the API server asks for logs of pods; `kubelet_logs` serves them.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.certificates = Certificates(folder)
+        self.kubeconfig = folder / "kubeconfig"
+        ports = free_ports(7)
+        self._etcd, self._peer, self._secure, self._manager, self._scheduler, self._kwok, self.log_port = ports
+        self.address = f"https://127.0.0.1:{self._secure}"
+        self._tls = ssl.create_default_context(cafile=str(self.certificates.ca))
+        self._write_files()
+        self.etcd = self._process("etcd", self._etcd_flags(), ready=lambda: accepts(self._etcd))
+        self.api_server = self._process("kube-apiserver", self._api_flags(), ready=lambda: self._healthy("/readyz"))
+        self.controllers = self._process(
+            "kube-controller-manager", self._manager_flags(), ready=lambda: accepts(self._manager)
+        )
+        self.scheduler = self._process(
+            "kube-scheduler", self._scheduler_flags(), ready=lambda: accepts(self._scheduler)
+        )
+        self.kwok = self._process("kwok", self._kwok_flags(), ready=lambda: accepts(self._kwok))
+
+    @property
+    def all(self) -> tuple[ServerProcess, ...]:
+        """In the order in which they are started."""
+        return self.etcd, self.api_server, self.controllers, self.scheduler, self.kwok
+
+    def start(self) -> None:
+        """Start what does not run, and wait until it serves."""
+        for process in (self.etcd, self.api_server):
+            if not process.running:
+                process.start()
+        idle = [process for process in self.all if not process.running]
+        for process in idle:
+            process.launch()
+        for process in idle:
+            process.wait_ready()
+
+    def stop(self) -> None:
+        for process in reversed(self.all):
+            process.kill()
+
+    async def restart_api_server(self) -> None:
+        """The API server and its store end without notice, and come back with what they had acknowledged.
+
+        To be called in the main thread: a server dies with the thread that started it.
+        """
+        self.api_server.kill()
+        self.etcd.kill()
+        for process in (self.etcd, self.api_server):
+            process.launch()
+            await process.wait_ready_async()
+
+    def call(self, method: str, path: str, body: object = None, *, form: str = MERGE) -> Any:
+        """A request as the administrator, by other means than the product's; the answer's JSON.
+
+        Raises:
+            urllib.error.HTTPError: the server refuses it.
+        """
+        data = None if body is None else json.dumps(body).encode()
+        headers = {
+            "Authorization": f"Bearer {TOKEN}",
+            "Content-Type": form if method == "PATCH" else "application/json",
+        }
+        request = urllib.request.Request(self.address + path, data=data, headers=headers, method=method)
+        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=self._tls) as answer:
+            return json.load(answer)
+
+    def delete(self, path: str, body: object = None) -> None:
+        """Delete an object, which may be gone already."""
+        try:
+            self.call("DELETE", path, body)
+        except urllib.error.HTTPError as error:
+            if error.code != 404:
+                raise
+
+    def has_ended(self, namespace: str, pod: str) -> bool:
+        """Whether a pod has ended, or is gone."""
+        try:
+            phase = self.call("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}")["status"]["phase"]
+        except urllib.error.HTTPError:
+            return True
+        return phase in ("Succeeded", "Failed")
+
+    def _process(self, name: str, flags: list[str], *, ready: Callable[[], bool]) -> ServerProcess:
+        return ServerProcess(name, [tool(name), *flags], self.folder, ready=ready)
+
+    def _healthy(self, path: str) -> bool:
+        request = urllib.request.Request(self.address + path, headers={"Authorization": f"Bearer {TOKEN}"})
+        try:
+            with urllib.request.urlopen(request, timeout=PROBE_TIMEOUT_S, context=self._tls) as answer:
+                return bool(answer.status == 200)
+        except (urllib.error.URLError, OSError):
+            return False
+
+    # ---- files and flags ----------------------------------------------------------------------------------
+
+    def _write_files(self) -> None:
+        (self.folder / "tokens.csv").write_text(f'{TOKEN},admin,admin,"system:masters"\n')
+        (self.folder / "accounts.pem").write_bytes(trustme.CA().private_key_pem.bytes())
+        ca = str(self.certificates.ca)
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "here", "cluster": {"server": self.address, "certificate-authority": ca}}],
+            "users": [{"name": "admin", "user": {"token": TOKEN}}],
+            "contexts": [{"name": "here", "context": {"cluster": "here", "user": "admin"}}],
+            "current-context": "here",
+        }
+        self.kubeconfig.write_text(json.dumps(config))
+
+    def _etcd_flags(self) -> list[str]:
+        url, peer = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"
+        return [
+            f"--data-dir={self.folder / 'etcd'}",
+            *(f"--listen-client-urls={url}", f"--advertise-client-urls={url}"),
+            *(
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+            ),
+            *("--unsafe-no-fsync", "--log-level=error", f"--quota-backend-bytes={4 << 30}"),
+        ]
+
+    def _api_flags(self) -> list[str]:
+        accounts = self.folder / "accounts.pem"
+        return [
+            f"--etcd-servers=http://127.0.0.1:{self._etcd}",
+            *("--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self._secure}"),
+            "--endpoint-reconciler-type=none",
+            f"--tls-cert-file={self.certificates.server_cert}",
+            f"--tls-private-key-file={self.certificates.server_key}",
+            f"--cert-dir={self.folder}",
+            f"--token-auth-file={self.folder / 'tokens.csv'}",
+            "--authorization-mode=RBAC",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            *(f"--service-account-key-file={accounts}", f"--service-account-signing-key-file={accounts}"),
+            "--service-account-issuer=https://kubernetes.default.svc",
+            "--kubelet-preferred-address-types=InternalIP",
+            "--v=0",
+        ]
+
+    def _manager_flags(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.kubeconfig}",
+            *("--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={self._manager}"),
+            f"--cert-dir={self.folder / 'controllers'}",
+            f"--service-account-private-key-file={self.folder / 'accounts.pem'}",
+            *(f"--node-monitor-grace-period={NODE_SILENT_S}s", "--node-monitor-period=1s"),
+            *("--kube-api-qps=500", "--kube-api-burst=1000"),
+        ]
+
+    def _scheduler_flags(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.kubeconfig}",
+            *("--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={self._scheduler}"),
+            f"--cert-dir={self.folder / 'scheduler'}",
+            *("--kube-api-qps=500", "--kube-api-burst=1000"),
+        ]
+
+    def _kwok_flags(self) -> list[str]:
+        return [
+            *(f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}"),
+            *("--manage-all-nodes=false", f"--manage-nodes-with-annotation-selector={'='.join(PLAYED)}"),
+            *(f"--server-address=127.0.0.1:{self._kwok}", "--node-ip=127.0.0.1"),
+            *("--cidr=10.0.0.0/8", f"--node-lease-duration-seconds={LEASE_S}"),
+        ]
+
+
+@contextmanager
+def control_plane() -> Iterator[ControlPlane]:
+    """One that runs, in a folder of its own."""
+    with data_folder() as folder:
+        plane = ControlPlane(folder)
+        cert, key = str(plane.certificates.server_cert), str(plane.certificates.server_key)
+        try:
+            plane.start()
+            with kubelet_logs(plane.log_port, cert, key, plane.has_ended):
+                yield plane
+        finally:
+            plane.stop()

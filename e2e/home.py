@@ -1,0 +1,106 @@
+"""The contract suite's home on a real API server: the same nodes as the simulated homes', the same acts of fate.
+
+All tests share one control plane, because starting one costs more than a test; before each of them everything that
+Hanse or a test left in it is wiped away.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final
+
+from e2e import nodes
+from e2e.control_plane import ControlPlane
+from hanse.agent.cluster.kubernetes.api import Kubeconfig
+from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
+from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
+from hanse.agent.cluster.port import ClusterPort, PodRun
+from hanse.model.resources import Resources
+from hanse.simcluster.programs import EXIT_ENV, RUNTIME_ENV
+from tests.contract.cluster_port.homes import HOST, LEVELS, NODES
+
+HASTY: Final = KubernetesSettings(node_lost_s=0.5, refused_s=2.0)
+"""What takes minutes on real machines would only be waited for here."""
+
+JSON: Final = "application/json"
+_GONE_AT_ONCE: Final = {"gracePeriodSeconds": 0}
+
+
+def hosts() -> Iterator[nodes.Host]:
+    """Two racks of four hosts."""
+    racks = 2
+    for rack in range(racks):
+        for host in range(NODES // racks):
+            name = f"node-r{rack}-h{host}"
+            labels = {LEVELS[0]: f"r{rack}", LEVELS[1]: name, "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
+            yield nodes.Host(name, labels, HOST)
+
+
+class KubernetesHome:
+    """See the module."""
+
+    durable = True
+
+    def __init__(self, plane: ControlPlane, settings: KubernetesSettings = HASTY) -> None:
+        self.plane = plane
+        self._settings = settings
+        self._ports: list[KubernetesCluster] = []
+
+    def port(self) -> ClusterPort:
+        port = KubernetesCluster(Kubeconfig(self.plane.kubeconfig), "pool", self._settings)
+        self._ports.append(port)
+        return port
+
+    def run(self, pod_set: str, *, seconds: float, exit_code: int = 0) -> PodRun:
+        env = ((RUNTIME_ENV, str(seconds)), (EXIT_ENV, str(exit_code)))
+        return PodRun(pod_set, "example.com/train:1", ("python", "train.py"), (), env)
+
+    async def fail(self, node: str) -> None:
+        await asyncio.to_thread(nodes.fail, self.plane, node)
+
+    async def restore(self, node: str) -> None:
+        await asyncio.to_thread(nodes.restore, self.plane, node)
+
+    async def cordon(self, node: str) -> None:
+        await self._call("PATCH", f"{nodes.NODES}/{node}", {"spec": {"unschedulable": True}})
+
+    async def add_foreign(self, name: str, node: str, resources: Resources) -> None:
+        told = nodes.quantities(resources)
+        container = {"name": "main", "image": "example.com/theirs:1", "resources": {"requests": told, "limits": told}}
+        env = [{"name": RUNTIME_ENV, "value": "600"}]
+        spec = {"nodeName": node, "containers": [{**container, "env": env}]}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        await self._call("POST", "/api/v1/namespaces/default/pods", body)
+
+    async def remove_foreign(self, name: str) -> None:
+        await self._call("DELETE", f"/api/v1/namespaces/default/pods/{name}", _GONE_AT_ONCE)
+
+    async def restart(self) -> None:
+        await self.plane.restart_api_server()
+
+    async def close(self) -> None:
+        for port in self._ports:
+            await port.close()
+
+    async def wipe(self) -> None:
+        """As if nothing had ever been here."""
+        await asyncio.to_thread(wipe, self.plane)
+
+    async def _call(self, method: str, path: str, body: object = None) -> Any:
+        return await asyncio.to_thread(self.plane.call, method, path, body)
+
+
+def wipe(plane: ControlPlane) -> None:
+    """Remove everybody's pods and what Hanse keeps; make every node usable."""
+    for pod in plane.call("GET", "/api/v1/pods")["items"]:
+        path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
+        if pod["metadata"].get("finalizers"):
+            plane.call("PATCH", path, {"metadata": {"finalizers": None}})
+        plane.delete(path, _GONE_AT_ONCE)
+    for kind, namespace in (("configmaps", "hanse-system"), ("services", "hanse-jobs")):
+        for found in plane.call("GET", f"/api/v1/namespaces/{namespace}/{kind}?labelSelector=hanse.dev/pool")[
+            "items"
+        ]:
+            plane.delete(f"/api/v1/namespaces/{namespace}/{kind}/{found['metadata']['name']}")
+    for node in nodes.nodes(plane):
+        nodes.restore(plane, node["metadata"]["name"])
+    nodes.wait_usable(plane)

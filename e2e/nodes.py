@@ -1,0 +1,87 @@
+"""Nodes whose kubelets kwok plays, and what becomes of them."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from e2e.control_plane import PLAYED, ControlPlane
+from hanse.model.resources import CPU, Resources
+
+PATIENCE_S: Final = 60.0
+LOOK_EVERY_S: Final = 0.05
+NODES: Final = "/api/v1/nodes"
+
+
+@dataclass(frozen=True)
+class Host:
+    """A node to be made."""
+
+    name: str
+    labels: Mapping[str, str]
+    offers: Resources
+
+
+def quantities(amounts: Resources) -> dict[str, str]:
+    """Resources as an API object holds them."""
+    return {name: f"{amount}m" if name == CPU else str(amount) for name, amount in amounts.items()}
+
+
+def add_nodes(plane: ControlPlane, hosts: Iterable[Host]) -> None:
+    """Make nodes, and wait until they are ready and take pods."""
+    for host in hosts:
+        plane.call("POST", NODES, _node(plane, host))
+    wait_usable(plane)
+
+
+def wait_usable(plane: ControlPlane) -> None:
+    """Until every node is ready and without taints."""
+    ends_s = time.monotonic() + PATIENCE_S
+    while not all(_usable(node) for node in nodes(plane)):
+        assert time.monotonic() < ends_s, "the nodes do not become ready"
+        time.sleep(LOOK_EVERY_S)
+
+
+def nodes(plane: ControlPlane) -> list[dict[str, Any]]:
+    """As the API server has them."""
+    found: list[dict[str, Any]] = plane.call("GET", NODES)["items"]
+    return found
+
+
+def silence(plane: ControlPlane, name: str) -> None:
+    """Its kubelet says nothing more, and its pods do nothing more; the control plane finds out by itself."""
+    plane.call("PATCH", f"{NODES}/{name}", {"metadata": {"annotations": {PLAYED[0]: None}}})
+
+
+def fail(plane: ControlPlane, name: str) -> None:
+    """The same, and the control plane has found out."""
+    silence(plane, name)
+    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "it is dead"}
+    patch = {"status": {"conditions": [unknown]}}
+    plane.call("PATCH", f"{NODES}/{name}/status", patch, form="application/strategic-merge-patch+json")
+
+
+def restore(plane: ControlPlane, name: str) -> None:
+    """It comes back, empty, and takes work."""
+    metadata = {"annotations": {PLAYED[0]: PLAYED[1]}}
+    plane.call("PATCH", f"{NODES}/{name}", {"metadata": metadata, "spec": {"unschedulable": None}})
+
+
+def _node(plane: ControlPlane, host: Host) -> dict[str, Any]:
+    offers = quantities(host.offers)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": host.name, "labels": dict(host.labels), "annotations": {PLAYED[0]: PLAYED[1]}},
+        "status": {
+            "capacity": offers,
+            "allocatable": offers,
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": plane.log_port}},
+        },
+    }
+
+
+def _usable(node: Mapping[str, Any]) -> bool:
+    conditions = {one["type"]: one["status"] for one in node["status"].get("conditions", ())}
+    return conditions.get("Ready") == "True" and not node["spec"].get("taints")

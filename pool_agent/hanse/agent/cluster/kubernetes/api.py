@@ -1,0 +1,274 @@
+"""Requests to a Kubernetes API server: raw bodies in and out, a deadline on each, and the port's errors.
+
+The one module that knows the client library. It is used for what it is good at, kubeconfigs and credentials of every
+kind and the connection pool; its model objects are not (see `objects`).
+
+What a request ends as:
+
+* an answer,
+* `Refused`: the server has read it and says no; nothing of it is in effect,
+* `ClusterUnavailable`: nobody knows. Deadlines, broken connections and answers that cannot be read are that, and so
+  is a server error (5xx), which may come from a proxy in front of a server that has done it.
+
+Requests are never repeated here, except one that was not let in (401) after the credentials were read anew: whether a
+repetition is harmless is for the caller to know.
+"""
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from kubernetes.aio import client, config
+
+from hanse.agent.cluster.kubernetes.objects import REFUSAL, Body, Refusal
+from hanse.agent.cluster.port import ClusterUnavailable
+
+REQUEST_DEADLINE_S: Final = 5.0
+LIST_DEADLINE_S: Final = 8.0
+CONNECT_DEADLINE_S: Final = 3.0
+CONNECTIONS_MAX: Final = 100
+RELOAD_EVERY_S: Final = 5.0
+BODY_BYTES_MAX: Final = 512 << 20
+USER_AGENT: Final = "hanse-agent"
+
+MERGE: Final = "application/merge-patch+json"
+JSON_PATCH: Final = "application/json-patch+json"
+_PLAIN: Final = "application/json"
+_BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+UNAUTHORIZED: Final = 401
+NOT_FOUND: Final = 404
+CONFLICT: Final = 409
+GONE: Final = 410
+TOO_MANY_REQUESTS: Final = 429
+REFUSED_FROM: Final = 400
+SERVER_ERROR: Final = 500
+
+Query = Mapping[str, str]
+_NO_QUERY: Final[Query] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Kubeconfig:
+    """Credentials as `kubectl` uses them; context "" is the file's current one."""
+
+    path: Path
+    context: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}#{self.context}" if self.context else str(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class InCluster:
+    """Credentials of the pod in which this process runs."""
+
+    def __str__(self) -> str:
+        return "this pod's own cluster"
+
+
+Access = Kubeconfig | InCluster
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    method: str
+    path: str
+    query: Query = field(default_factory=lambda: _NO_QUERY)
+    body: Body | list[Body] | None = None
+    form: str = _PLAIN
+    brief: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+
+class Refused(Exception):
+    """The server refuses a request.
+
+    Attributes:
+        code: HTTP status.
+        reason: the API's word for it (`AlreadyExists`, `Expired`), "" if it gave none.
+        retry_after_s: when to come again, 0 if it did not say.
+    """
+
+    def __init__(self, code: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(message or reason or f"HTTP {code}")
+        self.code = code
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+
+
+class Api:
+    """Requests to one API server. Connects when it is first used; needs a running event loop from then on."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._client: client.ApiClient | None = None
+        self._connecting = asyncio.Lock()
+        self._connected_s = 0.0
+
+    async def close(self) -> None:
+        """Let connections go; requests under way end with ClusterUnavailable."""
+        found, self._client = self._client, None
+        if found is not None:
+            await found.close()
+
+    # ---- requests -----------------------------------------------------------------------------------------
+
+    async def get(self, path: str, query: Query = _NO_QUERY, *, deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
+        """Read an object or a page of a list."""
+        return await self._whole(_Request("GET", path, query), deadline_s)
+
+    async def post(self, path: str, body: Body) -> bytes:
+        """Create an object."""
+        return await self._whole(_Request("POST", path, body=body))
+
+    async def patch(self, path: str, body: Body | list[Body], *, form: str = MERGE, brief: bool = False) -> bytes:
+        """Change an object; `form` is MERGE or JSON_PATCH. `brief`: answer with its metadata alone."""
+        return await self._whole(_Request("PATCH", path, body=body, form=form, brief=brief))
+
+    async def delete(self, path: str, body: Body) -> bytes:
+        """Delete an object; the body holds preconditions and the grace."""
+        return await self._whole(_Request("DELETE", path, body=body))
+
+    async def stream(self, path: str, query: Query, *, silence_s: float) -> AsyncGenerator[bytes, None]:
+        """An answer that goes on, in pieces as they arrive; it ends when the server ends it.
+
+        Raises:
+            Refused, ClusterUnavailable: also when nothing came for `silence_s`.
+        """
+        request = _Request("GET", path, query)
+        limits = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_DEADLINE_S, sock_read=silence_s)
+        with self._transport(request):
+            response = await self._send(request, limits)
+            try:
+                if response.status >= REFUSED_FROM:
+                    _refuse(response, await response.read())
+                async for piece in response.content.iter_any():
+                    yield piece
+            finally:
+                response.close()
+
+    async def _whole(self, request: "_Request", deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
+        limits = aiohttp.ClientTimeout(total=deadline_s, sock_connect=CONNECT_DEADLINE_S)
+        with self._transport(request):
+            response = await self._send(request, limits)
+            try:
+                data: bytes = await response.read()
+            finally:
+                response.release()
+            if response.status >= REFUSED_FROM:
+                _refuse(response, data)
+            return data
+
+    async def _send(self, request: "_Request", limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        response = await self._send_once(request, limits)
+        if response.status != UNAUTHORIZED or not await self._reconnect():
+            return response
+        response.close()
+        return await self._send_once(request, limits)
+
+    async def _send_once(self, request: "_Request", limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        api = self._client or await self._connect()
+        headers = {
+            "User-Agent": USER_AGENT,
+            "Accept": _BRIEF if request.brief else _PLAIN,
+            "Content-Type": request.form,
+        }
+        await api.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, request.body)
+        url = api.configuration.host + request.path
+        answer = await api.rest_client.request(
+            request.method,
+            f"{url}?{urlencode(request.query)}" if request.query else url,
+            headers=headers,
+            body=request.body,
+            _request_timeout=limits,
+        )
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+    # ---- credentials --------------------------------------------------------------------------------------
+
+    async def _connect(self) -> client.ApiClient:
+        async with self._connecting:
+            if self._client is None:
+                self._client = client.ApiClient(await _configuration(self._access))
+                self._connected_s = asyncio.get_running_loop().time()
+            return self._client
+
+    async def _reconnect(self) -> bool:
+        """Read the credentials anew, as they may have changed; not for every request that is turned away."""
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._connected_s < RELOAD_EVERY_S:
+            return False
+        async with self._connecting:
+            if now_s < self._connected_s:
+                return True
+            fresh = client.ApiClient(await _configuration(self._access))
+            stale, self._client = self._client, fresh
+            self._connected_s = asyncio.get_running_loop().time()
+        if stale is not None:
+            await stale.close()
+        return True
+
+    @contextmanager
+    def _transport(self, what: "_Request") -> Iterator[None]:
+        """What the transport says, as the port's error."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise ClusterUnavailable(f"{self._access}: {what} was not answered in time") from error
+        except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise ClusterUnavailable(f"{self._access}: {what}: {said}") from error
+        except (config.ConfigException, client.ApiException) as error:
+            raise ClusterUnavailable(f"{self._access}: {' '.join(str(error).split())}") from error
+
+
+async def _configuration(access: Access) -> client.Configuration:
+    made = client.Configuration()
+    made.connection_pool_maxsize = CONNECTIONS_MAX
+    match access:
+        case InCluster():
+            config.load_incluster_config(client_configuration=made)
+        case Kubeconfig(path, context):
+            loader = await config.load_kube_config(
+                config_file=str(path), context=context or None, client_configuration=made, persist_config=False
+            )
+            made.refresh_api_key_hook = _exec_refresher(loader)
+    return made
+
+
+def _exec_refresher(loader: Any) -> Any:
+    """Asks an exec plugin for a new token once the old one is about to expire; the library does that only once."""
+    asking = asyncio.Lock()
+
+    async def refresh(made: client.Configuration) -> None:
+        if hasattr(loader, "exec_plugin_expiry"):
+            async with asking:
+                await loader.load_from_exec_plugin()
+            made.api_key["BearerToken"] = loader.token
+
+    return refresh
+
+
+def _refuse(response: aiohttp.ClientResponse, data: bytes) -> None:
+    """Raise what a status of 400 and above means."""
+    try:
+        said = REFUSAL.decode(data)
+    except (msgspec.DecodeError, ValueError):
+        said = Refusal(message=data[:200].decode(errors="replace"))
+    message = " ".join(said.message.split())
+    if response.status >= SERVER_ERROR:
+        raise ClusterUnavailable(f"the API server answered {response.status}: {message or response.reason}")
+    after = response.headers.get("Retry-After", "")
+    raise Refused(response.status, said.reason, message, float(after) if after.isdecimal() else 0.0)

@@ -1,0 +1,231 @@
+"""Requests about pods and Services, throttled, each harmless when it is repeated.
+
+A pod is changed and deleted by its uid, so that an object of the same name which is not the one that was seen stays
+untouched. Only its creation goes by name: what is there already is taken for ours if it is (see `names`), and is a
+reason to refuse if it is not.
+"""
+
+import logging
+from dataclasses import dataclass
+from typing import Final
+
+from hanse.agent.cluster.kubernetes.api import (
+    CONFLICT,
+    JSON_PATCH,
+    LIST_DEADLINE_S,
+    NOT_FOUND,
+    TOO_MANY_REQUESTS,
+    Api,
+    Refused,
+)
+from hanse.agent.cluster.kubernetes.chores import Chore, Delete, GiveUp, Remove, Ungate
+from hanse.agent.cluster.kubernetes.names import (
+    ATTEMPT,
+    EPOCH,
+    FEDERATION,
+    FINALIZER,
+    GATE,
+    JOB,
+    PART,
+    REFUSED,
+    PodKey,
+    epoch_text,
+    own_pod,
+    pod_name,
+    service_name,
+)
+from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, POD, Body, Meta, PodObject
+from hanse.agent.cluster.kubernetes.pods import Place, Start, pod, service
+from hanse.agent.cluster.kubernetes.throttle import Throttle
+from hanse.agent.cluster.kubernetes.verdicts import OwnPod
+from hanse.agent.cluster.port import ClusterUnavailable, GangKey
+
+log = logging.getLogger(__name__)
+
+TRIES_MAX: Final = 4
+_UNPROCESSABLE: Final = 422
+_FORBIDDEN: Final = 403
+
+
+class NotTaken(Exception):
+    """The cluster will not take an object of ours, now or ever; the text is its reason."""
+
+
+class NotYet(Exception):
+    """The cluster may take it later."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """See the module."""
+
+    api: Api
+    throttle: Throttle
+
+    # ---- creating -----------------------------------------------------------------------------------------
+
+    async def create_service(self, start: Start) -> None:
+        """Raises NotTaken, NotYet, ClusterUnavailable."""
+        folder = f"/api/v1/namespaces/{start.namespace}/services"
+        try:
+            await self._create(folder, service(start))
+        except Refused as refused:
+            _raise(refused)
+            found = PLAIN.decode(await self._read(f"{folder}/{service_name(start.key)}"))
+            if found.metadata.labels.get(FEDERATION) != start.federation:
+                what = f"service {service_name(start.key)} is there already, and it is not ours; rename or remove it"
+                raise NotTaken(what) from None
+
+    async def create_pod(self, start: Start, place: Place) -> PodObject:
+        """The pod of a place, new or as an earlier try left it. Raises NotTaken, NotYet, ClusterUnavailable."""
+        folder = f"/api/v1/namespaces/{start.namespace}/pods"
+        try:
+            return POD.decode(await self._create(folder, pod(start, place)))
+        except Refused as refused:
+            _raise(refused)
+        found = POD.decode(await self._read(f"{folder}/{pod_name(place.key)}"))
+        if own_pod(found.metadata, start.federation) != place.key:
+            what = f"pod {pod_name(place.key)} is there already, and it is not ours; rename or remove it"
+            raise NotTaken(what)
+        if found.metadata.deletion_timestamp:
+            raise NotYet(f"pod {pod_name(place.key)} of an earlier start is still going")
+        return await self._adopt(start, found)
+
+    async def _adopt(self, start: Start, found: PodObject) -> PodObject:
+        """Count a pod that an earlier agent created among those of this epoch."""
+        meta = found.metadata
+        if meta.labels.get(EPOCH) == epoch_text(start.epoch):
+            return found
+        same = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": {**same, "labels": {EPOCH: epoch_text(start.epoch)}}}
+        try:
+            async with self.throttle:
+                return POD.decode(await self.api.patch(_path(meta.namespace, meta.name), body))
+        except Refused as refused:
+            raise NotYet(f"pod {meta.name}: {refused}") from None
+
+    async def _create(self, folder: str, body: Body) -> bytes:
+        async with self.throttle:
+            return await self.api.post(folder, body)
+
+    async def _read(self, path: str) -> bytes:
+        try:
+            async with self.throttle:
+                return await self.api.get(path)
+        except Refused as refused:
+            raise NotYet(str(refused)) from None
+
+    # ---- chores -------------------------------------------------------------------------------------------
+
+    async def do(self, chore: Chore) -> None:
+        """Do it; what is gone or has changed meanwhile is looked at again when the watch tells of it.
+
+        Raises:
+            NotYet: the cluster would not do it now.
+            ClusterUnavailable: nobody knows.
+        """
+        try:
+            match chore:
+                case Ungate(one):
+                    await self._ungate(one)
+                case Delete(one, grace_s):
+                    await self._delete(one, grace_s)
+                case GiveUp(one):
+                    await self._annotate(one, one.refusal)
+                    await self._delete(one, 0)
+                case Remove(one):
+                    await self._remove(one)
+        except Refused as refused:
+            if refused.code not in (NOT_FOUND, CONFLICT, _UNPROCESSABLE):
+                raise NotYet(f"pod {chore.pod.name}: {refused}") from None
+
+    async def _ungate(self, one: OwnPod) -> None:
+        at = f"/spec/schedulingGates/{one.gate}"
+        body: list[Body] = [
+            {"op": "test", "path": "/metadata/uid", "value": one.uid},
+            {"op": "test", "path": f"{at}/name", "value": GATE},
+            {"op": "remove", "path": at},
+        ]
+        async with self.throttle:
+            await self.api.patch(_path(one.namespace, one.name), body, form=JSON_PATCH, brief=True)
+
+    async def _annotate(self, one: OwnPod, refusal: str) -> None:
+        body = {"metadata": {"uid": one.uid, "annotations": {REFUSED: refusal}}}
+        async with self.throttle:
+            await self.api.patch(_path(one.namespace, one.name), body, brief=True)
+
+    async def _delete(self, one: OwnPod, grace_s: int) -> Meta:
+        """What remains of it; nothing has no uid."""
+        body: Body = {"gracePeriodSeconds": max(0, grace_s), "preconditions": {"uid": one.uid}}
+        async with self.throttle:
+            return PLAIN.decode(await self.api.delete(_path(one.namespace, one.name), body)).metadata
+
+    async def _remove(self, one: OwnPod) -> None:
+        """Deleted first: without its finalizer a pod that is still to run would be free of us."""
+        rest = await self._delete(one, 0)
+        path = _path(one.namespace, one.name)
+        for _ in range(TRIES_MAX):
+            if rest.uid != one.uid or FINALIZER not in rest.finalizers:
+                return
+            kept = [name for name in rest.finalizers if name != FINALIZER]
+            body = {"metadata": {"uid": one.uid, "resourceVersion": rest.resource_version, "finalizers": kept}}
+            try:
+                async with self.throttle:
+                    await self.api.patch(path, body, brief=True)
+                return
+            except Refused as refused:
+                if refused.code != CONFLICT:
+                    raise
+            async with self.throttle:
+                rest = PLAIN.decode(await self.api.get(path)).metadata
+        raise NotYet(f"pod {one.name} changes all the time")
+
+    async def remove_service(self, key: GangKey, namespace: str, federation: str) -> None:
+        """Remove a gang's Service if it is ours; there may be none. Raises NotYet, ClusterUnavailable."""
+        path = f"/api/v1/namespaces/{namespace}/services/{service_name(key)}"
+        try:
+            async with self.throttle:
+                meta = PLAIN.decode(await self.api.get(path)).metadata
+            if meta.labels.get(FEDERATION) == federation:
+                async with self.throttle:
+                    await self.api.delete(path, {"preconditions": {"uid": meta.uid}})
+        except Refused as refused:
+            if refused.code not in (NOT_FOUND, CONFLICT):
+                raise NotYet(f"service {service_name(key)}: {refused}") from None
+
+    # ---- looking ------------------------------------------------------------------------------------------
+
+    async def find(self, namespace: str, name: str) -> PodObject | None:
+        """A pod of any name and owner. Raises ClusterUnavailable."""
+        try:
+            return POD.decode(await self.api.get(_path(namespace, name)))
+        except Refused as refused:
+            if refused.code == NOT_FOUND:
+                return None
+            raise ClusterUnavailable(f"pod {name} cannot be read: {refused}") from None
+
+    async def pods_of(self, key: GangKey, federation: str) -> list[tuple[PodKey, PodObject]]:
+        """The pods of a gang as they are now. Raises ClusterUnavailable."""
+        labels = {FEDERATION: federation, JOB: key.job, ATTEMPT: str(key.attempt), PART: str(key.part)}
+        query = {"labelSelector": ",".join(f"{name}={value}" for name, value in labels.items())}
+        try:
+            page = ITEMS.decode(await self.api.get("/api/v1/pods", query, deadline_s=LIST_DEADLINE_S))
+        except Refused as refused:
+            raise ClusterUnavailable(f"the pods of {key} cannot be listed: {refused}") from None
+        found = [POD.decode(item) for item in page.items]
+        own = [(pod_key, one) for one in found if (pod_key := own_pod(one.metadata, federation)) is not None]
+        return sorted(own, key=lambda item: item[0])
+
+
+def _path(namespace: str, name: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+def _raise(refused: Refused) -> None:
+    """What a refused creation means, unless the object is there already."""
+    if refused.code == CONFLICT and refused.reason == "AlreadyExists":
+        return
+    account = refused.code == _FORBIDDEN and "serviceaccount" in str(refused).replace(" ", "")
+    if account or refused.code in (CONFLICT, TOO_MANY_REQUESTS):
+        raise NotYet(str(refused)) from refused
+    raise NotTaken(str(refused)) from refused

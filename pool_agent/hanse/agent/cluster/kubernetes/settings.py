@@ -1,0 +1,39 @@
+"""What the adapter to a real cluster can be told; every value has a unit and a reason."""
+
+from dataclasses import dataclass
+from typing import Final
+
+LEDGERS_MAX: Final = 256
+
+
+@dataclass(frozen=True, slots=True)
+class KubernetesSettings:
+    """Settings of one adapter.
+
+    Attributes:
+        system_namespace: of the claim and the ledgers; people who run jobs need no rights there.
+        jobs_namespace: of native jobs' pods and Services.
+        ledgers: objects over which gang records are spread, when the cluster is claimed for the first time. A claim
+            rewrites each of them; one holds at most 1 MB.
+        requests_at_once: requests about pods that are under way at a time.
+        requests_per_s: requests about pods; the claim, the ledgers, lists and watches do not count and never wait.
+        requests_burst: requests about pods that may come at once after a quiet time.
+        node_lost_s: pods of a node that has not been ready for so long are given up and removed by force. The
+            control plane itself takes 40-50 s to notice that a node is silent.
+        refused_s: a pod that the scheduler has not bound for so long, although it has its place, is given up.
+        start_wait_s: how long a write waits for pods to be created; what is left then goes on behind it.
+    """
+
+    system_namespace: str = "hanse-system"
+    jobs_namespace: str = "hanse-jobs"
+    ledgers: int = 32
+    requests_at_once: int = 32
+    requests_per_s: float = 400.0
+    requests_burst: int = 200
+    node_lost_s: float = 60.0
+    refused_s: float = 20.0
+    start_wait_s: float = 4.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.ledgers <= LEDGERS_MAX:
+            raise ValueError(f"ledgers: {self.ledgers} is not in 1..{LEDGERS_MAX}; 32 suits every size")

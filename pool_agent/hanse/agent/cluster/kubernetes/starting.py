@@ -1,0 +1,123 @@
+"""Gangs that are being started: created pod by pod, then declared complete, then let go.
+
+An order is carried out behind the write that gave it. The write waits a while, because most gangs are quick, and
+answers Done for what is then still going on: the record is marked as started, the agent that comes after a crash
+repeats the order, and until then this one goes on, however often the API server is busy or away.
+
+What makes it safe under a newer epoch: pods are created gated, and nothing is let go before one more write to the
+gang's ledger has marked it complete *after* the last creation was acknowledged. A successor that has taken the ledger
+over sees every pod whose gate an older agent might still open, and has the uids to stop them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from random import Random
+from typing import Final
+
+from hanse.agent.cluster.kubernetes.counting import Underway
+from hanse.agent.cluster.kubernetes.hands import Hands, NotTaken, NotYet
+from hanse.agent.cluster.kubernetes.objects import PodObject
+from hanse.agent.cluster.kubernetes.pods import Place, Start, places
+from hanse.agent.cluster.kubernetes.spread import spread
+from hanse.agent.cluster.port import ClusterUnavailable, GangKey, Superseded
+from hanse.kit.backoff import Backoff, BackoffPolicy
+from hanse.kit.tasks import cancelled
+
+log = logging.getLogger(__name__)
+
+RETRY: Final = BackoffPolicy(first_s=0.2, max_s=10.0)
+
+Complete = Callable[[Start], Awaitable[None]]
+Created = Callable[[PodObject], None]
+Changed = Callable[[GangKey], None]
+
+
+class Starting:
+    """See the module.
+
+    Args:
+        complete: marks a gang as complete in its ledger, and lets its pods go. Raises Superseded,
+            ClusterUnavailable.
+        created: told of every pod at once, ahead of any watch.
+        changed: told of a gang whose start was refused.
+    """
+
+    def __init__(
+        self, hands: Hands, rng: Random, *, at_once: int, complete: Complete, created: Created, changed: Changed
+    ) -> None:
+        self._hands = hands
+        self._rng = rng
+        self._at_once = at_once
+        self._complete = complete
+        self._created = created
+        self._changed = changed
+        self._tasks: dict[GangKey, asyncio.Task[object]] = {}
+        self._refused: dict[GangKey, str] = {}
+
+    def underway(self, key: GangKey) -> Underway | None:
+        """The start of a gang that is carried out here, or was refused here; None if there is none."""
+        if key in self._refused:
+            return Underway(self._refused[key])
+        return Underway() if key in self._tasks else None
+
+    def begin(self, start: Start) -> None:
+        """Carry out an order; one that is under way is the same one repeated."""
+        if start.key not in self._tasks:
+            self._refused.pop(start.key, None)
+            self._tasks[start.key] = asyncio.create_task(self._run(start), name=f"start-{start.key}")
+
+    async def wait(self, keys: Iterable[GangKey], wait_s: float) -> dict[GangKey, str]:
+        """Wait so long for starts to end; why those that were refused were."""
+        tasks = [task for key in keys if (task := self._tasks.get(key)) is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=wait_s)
+        return {key: self._refused[key] for key in keys if key in self._refused}
+
+    async def drop(self, key: GangKey) -> None:
+        """Begin nothing more for this gang: what was begun has ended when this returns."""
+        self._refused.pop(key, None)
+        task = self._tasks.pop(key, None)
+        if task is not None:
+            await cancelled([task])
+
+    async def close(self) -> None:
+        """End all."""
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        self._refused.clear()
+        await cancelled(tasks)
+
+    async def _run(self, start: Start) -> None:
+        me = asyncio.current_task()
+        try:
+            await self._until_complete(start)
+        except NotTaken as refused:
+            self._refused[start.key] = str(refused)
+            self._changed(start.key)
+        except Superseded as error:
+            log.info("start_superseded", extra={"gang": str(start.key), "cause": str(error)})
+        finally:
+            if self._tasks.get(start.key) is me:
+                del self._tasks[start.key]
+
+    async def _until_complete(self, start: Start) -> None:
+        backoff = Backoff(RETRY, self._rng)
+        while True:
+            try:
+                await self._create(start)
+                await self._complete(start)
+            except (NotYet, ClusterUnavailable) as error:
+                log.info("start_goes_on", extra={"gang": str(start.key), "cause": str(error)})
+                await asyncio.sleep(backoff.delay_s())
+            else:
+                return
+
+    async def _create(self, start: Start) -> None:
+        if start.finds_itself:
+            await self._hands.create_service(start)
+
+        async def one(place: Place) -> None:
+            self._created(await self._hands.create_pod(start, place))
+
+        await spread(places(start), one, at_once=self._at_once)

@@ -1,0 +1,143 @@
+"""Sees to the pods of gangs until nothing is left to do: what `chores` says, one sweep after the other.
+
+Only the owner of the ledgers tends. Most chores are safe whoever does them, and name what they touch by its uid; the
+leftovers of a gang without a record are removed only after looking that the ledgers still are ours, because to an
+agent that was superseded the gangs of its successor look like that.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from random import Random
+from typing import Final
+
+from hanse.agent.cluster.kubernetes.chores import Chore, Wish, chores
+from hanse.agent.cluster.kubernetes.hands import Hands, NotYet
+from hanse.agent.cluster.kubernetes.ledgers import Ledgers
+from hanse.agent.cluster.kubernetes.mirror import Mirror
+from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
+from hanse.agent.cluster.kubernetes.spread import spread
+from hanse.agent.cluster.kubernetes.verdicts import OwnPod
+from hanse.agent.cluster.port import ClusterUnavailable, Epoch, GangKey, Superseded
+from hanse.kit.backoff import Backoff, BackoffPolicy
+
+log = logging.getLogger(__name__)
+
+SUSPECTS_EVERY_S: Final = 1.0
+WISHES_MAX: Final = 10_000
+RETRY: Final = BackoffPolicy(first_s=0.2, max_s=5.0)
+
+
+class Tending:
+    """See the module.
+
+    Args:
+        mirror: the present one.
+
+    Attributes:
+        woken: set when there may be something to do.
+    """
+
+    def __init__(
+        self,
+        hands: Hands,
+        ledgers: Ledgers,
+        settings: KubernetesSettings,
+        rng: Random,
+        mirror: Callable[[], Mirror],
+    ) -> None:
+        self._hands = hands
+        self._ledgers = ledgers
+        self._settings = settings
+        self._rng = rng
+        self._mirror = mirror
+        self._wishes: dict[GangKey, Wish] = {}
+        self.woken = asyncio.Event()
+
+    def wish(self, key: GangKey, wish: Wish) -> None:
+        """What is left of a gang without a record is to go, or to end."""
+        self._wishes.pop(key, None)
+        self._wishes[key] = wish
+        if len(self._wishes) > WISHES_MAX:
+            del self._wishes[next(iter(self._wishes))]
+        self._mirror().untended[key] = None
+
+    async def run(self) -> None:
+        """Tend until cancelled."""
+        backoff = Backoff(RETRY, self._rng)
+        while True:
+            await self._wait()
+            mirror = self._mirror()
+            self._suspect(mirror)
+            if self._ledgers.epoch == Epoch() or not mirror.untended:
+                continue
+            try:
+                await self.tend(list(mirror.untended))
+            except Superseded as error:
+                log.info("tending_superseded", extra={"cause": str(error)})
+            except (NotYet, ClusterUnavailable) as error:
+                log.info("tending_goes_on", extra={"cause": str(error)})
+                await asyncio.sleep(backoff.delay_s())
+            else:
+                backoff.reset()
+
+    async def _wait(self) -> None:
+        mirror = self._mirror()
+        suspects = bool(mirror.silent_since or mirror.refused_since or mirror.untended)
+        try:
+            async with asyncio.timeout(SUSPECTS_EVERY_S if suspects else None):
+                await self.woken.wait()
+        except TimeoutError:
+            return
+        self.woken.clear()
+
+    def _suspect(self, mirror: Mirror) -> None:
+        """Time alone makes a pod overdue, and no event tells it."""
+        if not (mirror.silent_since or mirror.refused_since):
+            return
+        for key, pods in mirror.gangs.items():
+            if any(not pod.ended and (self._lost(pod) or self._refused(pod)) for pod in pods.values()):
+                mirror.untended[key] = None
+
+    def _lost(self, pod: OwnPod) -> bool:
+        return self._mirror().is_lost(pod.node, asyncio.get_running_loop().time() - self._settings.node_lost_s)
+
+    def _refused(self, pod: OwnPod) -> bool:
+        since = self._mirror().refused_since.get(pod.uid)
+        return since is not None and since < asyncio.get_running_loop().time() - self._settings.refused_s
+
+    async def tend(self, keys: Iterable[GangKey]) -> None:
+        """Do what is to be done for these gangs.
+
+        Raises:
+            Superseded: they are another agent's by now.
+            NotYet, ClusterUnavailable: it is not all done; it stays remembered.
+        """
+        mirror, wanted = self._mirror(), list(dict.fromkeys(keys))
+        todo: list[Chore] = []
+        for key in wanted:
+            mirror.untended.pop(key, None)
+            todo += chores(
+                self._ledgers.get(key),
+                mirror.pods(key),
+                wish=self._wishes.get(key),
+                lost=self._lost,
+                refused=self._refused,
+            )
+        try:
+            if any(self._ledgers.get(chore.pod.key.gang) is None for chore in todo):
+                await self._ledgers.verify()
+            await spread(todo, self._hands.do, at_once=self._settings.requests_at_once)
+            forgotten = [key for key in wanted if key in self._wishes and self._wishes[key].forget]
+            await spread(forgotten, self._end, at_once=self._settings.requests_at_once)
+        except BaseException:
+            for key in wanted:
+                mirror.untended[key] = None
+            raise
+
+    async def _end(self, key: GangKey) -> None:
+        """The pods of a forgotten gang are gone; so goes its Service."""
+        namespace = self._wishes[key].namespace
+        if namespace:
+            await self._hands.remove_service(key, namespace, self._ledgers.claim.federation)
+        self._wishes.pop(key, None)
