@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
 
+from hanse.agent.cluster.opening import open_cluster
 from hanse.agent.cluster.port import ClusterPort
-from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.agent.shell.dial import Dialer
 from hanse.kit.clock import Clock
 from hanse.kit.process import settle_memory
@@ -44,11 +44,11 @@ async def run_agents(
     _check_names(settings)
     token = read_token(settings.token_file)
     addresses = [checked_address(text) for text in settings.replicas]
-    bus = opened_bus(settings.bus)
+    bus = opened_bus(settings.bus, random.Random(rng.getrandbits(64)))
     async with AsyncExitStack() as stack:
         tasks: list[asyncio.Task[object]] = []
         for number, pool in enumerate(settings.pools):
-            port = cluster_port(pool.cluster or settings.cluster, pool, stack)
+            port = cluster_port(pool.cluster or settings.cluster, pool, stack, rng)
             dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token)
             own = random.Random(rng.getrandbits(64))
             work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own)
@@ -59,13 +59,11 @@ async def run_agents(
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
 
 
-def cluster_port(text: str, pool: PoolSettings, stack: AsyncExitStack) -> ClusterPort:
-    """The cluster that a text names. Raises InvalidArgument."""
-    kind, _, rest = text.partition(":")
-    if kind != "sim" or not rest:
-        what = f"{quoted(text)} is no cluster; write sim:HOST:PORT"
-        raise InvalidArgument(what, reason="CLUSTER", path="--cluster")
-    port = GrpcCluster(checked_address(rest), pool.name)
+def cluster_port(text: str, pool: PoolSettings, stack: AsyncExitStack, rng: random.Random) -> ClusterPort:
+    """The cluster that a text names, closed with the stack. Raises InvalidArgument."""
+    if text.startswith("sim:"):
+        checked_address(text.removeprefix("sim:"))
+    port = open_cluster(text, pool.name, random.Random(rng.getrandbits(64)))
     stack.push_async_callback(port.close)
     return port
 

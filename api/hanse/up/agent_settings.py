@@ -75,7 +75,7 @@ class AgentSettings(ProcessSettings):
 
     cluster: str = setting(
         ...,
-        "Where the clusters are: `sim:HOST:PORT` for simulated ones.",
+        "Where the clusters are: `kubeconfig:PATH[#CONTEXT]`, `in-cluster`, or `sim:HOST:PORT` for simulated ones.",
         why="There is no good guess.",
     )
     pools: Pools = setting(

@@ -107,7 +107,7 @@ async def _global(session: Session, settings: "GlobalSettings") -> None:
 
 def agent(
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="sim:HOST:PORT", help="Where the cluster is.")
+        str | None, typer.Option("--cluster", metavar="kubeconfig:PATH|in-cluster|sim:ADDR", help="The cluster.")
     ] = None,
     pool: Annotated[
         list[str] | None, typer.Option("--pool", metavar="NAME", help="Its pool; repeatable: an agent for each.")
@@ -133,6 +133,7 @@ def agent(
     """Run the agent of a cluster, beside the cluster: it dials out, and places what is bound to its pool.
 
     \b
+    hanse agent --cluster kubeconfig:iowa.yaml --pool iowa-h100 --global 10.0.0.1:7311,10.0.0.2:7311
     hanse agent --cluster sim:127.0.0.1:7400 --pool iowa-h100 --global 127.0.0.1:7311,127.0.0.1:7312
     """
     from hanse.up.agent_settings import AgentSettings

@@ -46,7 +46,7 @@ def open_cluster(spec: str, pool: str, rng: Random | None = None) -> OpenCluster
 
             return KubernetesCluster(InCluster(), pool, rng=rng)
         case _:
-            raise InvalidArgument(f"{quoted(spec)} is no cluster; write {KINDS}", reason="CLUSTER", path="cluster")
+            raise InvalidArgument(f"{quoted(spec)} is no cluster; write {KINDS}", reason="CLUSTER", path="--cluster")
 
 
 def _kubeconfig(text: str, pool: str, rng: Random | None) -> OpenCluster:
@@ -57,5 +57,5 @@ def _kubeconfig(text: str, pool: str, rng: Random | None) -> OpenCluster:
     path = Path(name).expanduser()
     if not path.is_file():
         what = f"there is no file {quoted(name)}; name the kubeconfig of the cluster"
-        raise InvalidArgument(what, reason="CLUSTER", path="cluster")
+        raise InvalidArgument(what, reason="CLUSTER", path="--cluster")
     return KubernetesCluster(Kubeconfig(path, context), pool, rng=rng)
