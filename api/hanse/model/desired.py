@@ -42,6 +42,7 @@ class Binding:
         spec: the job's spec as bytes of hanse.api.v1.JobSpec; empty with STOP. It stays bytes until it is needed,
             because most messages about a binding are about one that is placed already.
         parts: of the whole attempt.
+        order: place among the bindings of one create_revision: the planner's order.
     """
 
     key: GangKey
@@ -52,6 +53,7 @@ class Binding:
     spec: bytes = b""
     trace: str = ""
     parts: int = 1
+    order: int = 0
 
     @property
     def pods(self) -> int:

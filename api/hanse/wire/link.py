@@ -265,6 +265,7 @@ def _binding_to_wire(binding: Binding) -> pb.Binding:
         spec=binding.spec,
         trace=binding.trace,
         parts=binding.parts,
+        order=binding.order,
     )
 
 
@@ -280,6 +281,7 @@ def _binding_from_wire(binding: pb.Binding, path: str) -> Binding:
         spec=binding.spec,
         trace=binding.trace,
         parts=binding.parts,
+        order=binding.order,
     )
 
 

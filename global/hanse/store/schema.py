@@ -263,7 +263,8 @@ class BindingValue(_Struct, frozen=True):
 
     Attributes: sets: what is bound, by pod set. request: placement's view of exactly this part, so that
     any planner can apply it to the pool's shape. charges: what the part takes of each flavor, for quota.
-    parts: parts of the whole attempt. progress, *_ms, domains, message: what the agent reported; written
+    parts: parts of the whole attempt. order: place among the bindings of one transaction; agents and
+    planners take them in this order. progress, *_ms, domains, message: what the agent reported; written
     by the link only. write_id: identity of the transaction that wrote this value. trace: W3C traceparent
     of the job.
     """
@@ -273,6 +274,7 @@ class BindingValue(_Struct, frozen=True):
     request: list[SetRequestValue]
     charges: list[Amounts]
     parts: int = 1
+    order: int = 0
     bound_ms: int = 0
     progress: int = 0
     held_ms: int = 0

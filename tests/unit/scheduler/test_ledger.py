@@ -1,5 +1,6 @@
 """In-flight capacity: exact, whatever order bindings and summaries arrive in."""
 
+from dataclasses import replace
 from itertools import count
 
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from hanse.agent.core.placement import place
 from hanse.scheduler.core.ledger import PoolLedger
-from hanse.shape import NoFit
+from hanse.shape import Fit, NoFit, apply, fit
 from tests.unit.scheduler.worlds import H100, binding, inventory, request, summary
 
 EMPTY = inventory({"r1": 4, "r2": 4}).shape()
@@ -85,3 +86,29 @@ def test_the_order_of_arrival_does_not_matter(order: list[int], observed: int, d
     assert a is not None
     assert b is not None
     assert a.key == b.key
+
+
+def test_what_a_cycle_has_worked_out_is_found_again_and_changes_no_answer() -> None:
+    ledger = PoolLedger(count(1).__next__)
+    ledger.accept(summary(EMPTY, 1, observed=10))
+    want = request(3)
+    found = fit(EMPTY, want, (H100,))
+    assert isinstance(found, Fit)
+    after = apply(EMPTY, found.decision)
+    ledger.takes.put(EMPTY, want, (H100,), after)
+    ledger.put("b", binding(1, "p", want, 11))
+    assert ledger.shape() is after
+    assert ledger.takes.get(inventory({"r1": 4, "r2": 4}).shape(), want, (H100,)) is None, "another table"
+
+
+def test_bindings_of_one_transaction_are_taken_in_the_order_in_which_they_were_planned() -> None:
+    first, second = request(3), request(4, required="rack")
+    straight, reverse = PoolLedger(count(1).__next__), PoolLedger(count(1).__next__)
+    for ledger, orders in ((straight, (0, 1)), (reverse, (1, 0))):
+        ledger.accept(summary(inventory({"r1": 4, "r2": 3}).shape(), 1, observed=10))
+        ledger.put("b1", replace(binding(1, "p", first, 11), order=orders[0]))
+        ledger.put("b2", replace(binding(2, "p", second, 11), order=orders[1]))
+    a, b = straight.shape(), reverse.shape()
+    assert a is not None
+    assert b is not None
+    assert (a.free_gpus(), b.free_gpus()) == (0, 0)

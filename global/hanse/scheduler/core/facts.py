@@ -74,7 +74,11 @@ class SummaryFacts:
 
 @dataclass(frozen=True, slots=True)
 class BindingFacts:
-    """One live binding: what it takes of its pool, and what it is charged to its queue."""
+    """One live binding: what it takes of its pool, and what it is charged to its queue.
+
+    Attributes:
+        order: place among the bindings of one transaction.
+    """
 
     pool: PoolName
     job: JobId
@@ -85,6 +89,7 @@ class BindingFacts:
     request: GangRequest
     flavors: tuple[FlavorName, ...]
     charges: tuple[Charge, ...]
+    order: int = 0
 
 
 @dataclass(frozen=True, slots=True)

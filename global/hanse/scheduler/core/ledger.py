@@ -12,22 +12,51 @@ Bindings are only appended in the common case, so the shape is kept and extended
 """
 
 from bisect import bisect_left, bisect_right, insort
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from hanse.model.ids import FlavorName
+from hanse.model.request import GangRequest
 from hanse.scheduler.core.facts import BindingFacts, SummaryFacts, SummaryOrder
 from hanse.shape import Fit, Shape, apply, fit
 from hanse.shape.lens import Table
 
+TAKES_REMEMBERED_MAX: Final = 128
+"""Takes of one pool that are remembered: more than are under way between two summaries."""
+
 
 class _Place(NamedTuple):
-    """Where a binding stands in the order in which its agent places: by creation, then by job and part."""
+    """Where a binding stands in the order in which its agent places: by creation, then as planned."""
 
     revision: int
+    order: int
     job: str
     part: int
     key: str
+
+
+class Takes:
+    """What taking a request out of a shape leaves, for the takes of late: a memory that changes no answer.
+
+    A cycle works out the shape that its decisions leave, and the ledger needs it again when they are committed, and
+    once more when the next summary confirms the first of them.
+    """
+
+    def __init__(self) -> None:
+        self._after: OrderedDict[tuple[object, ...], Shape] = OrderedDict()
+
+    def get(self, shape: Shape, request: GangRequest, flavors: tuple[FlavorName, ...]) -> Shape | None:
+        """The shape afterwards, if it is known."""
+        found = self._after.get((shape.key, request, flavors))
+        return found if found is not None and found.table is shape.table else None
+
+    def put(self, shape: Shape, request: GangRequest, flavors: tuple[FlavorName, ...], after: Shape) -> None:
+        """Remember."""
+        self._after[shape.key, request, flavors] = after
+        if len(self._after) > TAKES_REMEMBERED_MAX:
+            self._after.popitem(last=False)
 
 
 class PoolLedger:
@@ -45,6 +74,7 @@ class PoolLedger:
     def __init__(self, growth: Callable[[], int]) -> None:
         self.summary: SummaryFacts | None = None
         self.grown = 0
+        self.takes = Takes()
         self._growth = growth
         self._bindings: dict[str, BindingFacts] = {}
         self._order: list[_Place] = []
@@ -140,7 +170,7 @@ class PoolLedger:
             self._shape, self._applied = self.summary.shape, 0
         first = self._first_newer()
         for place in self._order[first + self._applied :]:
-            self._shape = taken(self._shape, self._bindings[place.key])
+            self._shape = taken(self._shape, self._bindings[place.key], self.takes)
         self._applied = len(self._order) - first
         return self._shape
 
@@ -154,10 +184,15 @@ def _same_table(one: Table, other: Table) -> bool:
 
 
 def _place(key: str, binding: BindingFacts) -> _Place:
-    return _Place(binding.create_revision, binding.job, binding.part, key)
+    return _Place(binding.create_revision, binding.order, binding.job, binding.part, key)
 
 
-def taken(shape: Shape, binding: BindingFacts) -> Shape:
+def taken(shape: Shape, binding: BindingFacts, takes: Takes) -> Shape:
     """The shape after the binding takes its places; unchanged if it does not fit (its agent will refuse it)."""
+    known = takes.get(shape, binding.request, binding.flavors)
+    if known is not None:
+        return known
     outcome = fit(shape, binding.request, binding.flavors)
-    return apply(shape, outcome.decision) if isinstance(outcome, Fit) else shape
+    after = apply(shape, outcome.decision) if isinstance(outcome, Fit) else shape
+    takes.put(shape, binding.request, binding.flavors, after)
+    return after

@@ -319,14 +319,16 @@ class _Cycle:
         pool: PoolView,
         found: Fit,
     ) -> Decision:
-        self._use(pool, found)
-        self._quota.give(job.queue, charges)
         counts = tuple((i, s.count, 0) for i, s in enumerate(request.sets))
         part = PartPlan(pool.name, pool.facts.slot, counts, replace(request, max_pools=1), flavors, charges)
+        self._use(pool, found, part)
+        self._quota.give(job.queue, charges)
         return Decision(job, (part,))
 
-    def _use(self, pool: PoolView, found: Fit) -> None:
-        self._shapes[pool.name] = apply(self._shapes[pool.name], found.decision)
+    def _use(self, pool: PoolView, found: Fit, part: PartPlan) -> None:
+        before = self._shapes[pool.name]
+        after = self._shapes[pool.name] = apply(before, found.decision)
+        pool.takes.put(before, part.request, part.flavors, after)
         self._given[pool.name] = self._given.get(pool.name, 0) + 1
 
     # ---- splitting -----------------------------------------------------------------------------------------
@@ -391,13 +393,11 @@ class _Cycle:
         parts: list[PartPlan] = []
         first_rank = 0
         for pool, count, outcome in found:
-            self._use(pool, outcome)
-            part = part_request(request.sets[0], count)
-            parts.append(
-                PartPlan(
-                    pool.name, pool.facts.slot, ((0, count, first_rank),), part, flavors, _charges(part, flavors)
-                )
-            )
+            want = part_request(request.sets[0], count)
+            counts = ((0, count, first_rank),)
+            part = PartPlan(pool.name, pool.facts.slot, counts, want, flavors, _charges(want, flavors))
+            self._use(pool, outcome, part)
+            parts.append(part)
             first_rank += count
         self._quota.give(job.queue, charges)
         return Decision(job, tuple(parts))
@@ -422,8 +422,8 @@ class _Cycle:
             if not isinstance(outcome, Fit):
                 return False
             found.append((pool, outcome))
-        for pool, outcome in found:
-            self._use(pool, outcome)
+        for (pool, outcome), part in zip(found, decision.parts, strict=True):
+            self._use(pool, outcome, part)
         self._quota.give(decision.job.queue, totals)
         return True
 

@@ -1,10 +1,11 @@
 """An immutable view of the world at one revision: all that a decision may look at."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
 from hanse.scheduler.core.facts import PoolFacts, QueueFacts
+from hanse.scheduler.core.ledger import Takes
 from hanse.scheduler.core.quota import Usage
 from hanse.shape import Shape
 
@@ -44,6 +45,7 @@ class PoolView:
         age_s: of the summary; infinite while none is known.
         grown: stamp of the last time when its capacity may have grown.
         unacknowledged: bindings that the agent has not answered.
+        takes: where the pool's ledger finds again what a cycle has worked out; it changes no answer.
     """
 
     facts: PoolFacts
@@ -53,6 +55,7 @@ class PoolView:
     age_s: float
     grown: int
     unacknowledged: int
+    takes: Takes = field(default_factory=Takes, compare=False, repr=False)
 
     @property
     def name(self) -> PoolName:

@@ -272,6 +272,7 @@ class World:
             age_s=now_s - summary.received_s if self._speaks(name, pool) and summary is not None else float("inf"),
             grown=pool.ledger.grown,
             unacknowledged=pool.ledger.unacknowledged(),
+            takes=pool.ledger.takes,
         )
 
     def _free_quota(self, queue: QueueUid) -> None:

@@ -359,7 +359,7 @@ def build(
     compared: dict[str, int] = {}
     ops: dict[str, Op] = {}
     bound: dict[str, BindingFacts] = {}
-    for decision in decisions:
+    for order, decision in enumerate(decisions):
         compared.update((key, seen[key]) for key in _keys_of(decision, world) if key in seen)
         moved = transition(decision.job.state, Bind(tuple(p.slot for p in decision.parts)), now_ms=now_ms)
         assert isinstance(moved, Moved)  # a pending job that is not held can always be bound
@@ -367,7 +367,7 @@ def build(
         ops[state_key] = Put(state_key, encode_state(replace(moved.state, write_id=write_id)))
         for number, part in enumerate(decision.parts):
             key = keys.BindingKey(part.pool, decision.job.job, moved.state.attempt, Part(number))
-            value = _binding_value(part, len(decision.parts), now_ms=now_ms, write_id=write_id)
+            value = _binding_value(part, len(decision.parts), order, now_ms=now_ms, write_id=write_id)
             ops[key.text] = Put(key.text, encode(value))
             bound[key.text] = binding_facts(key, value, ASSUMED)
         for pool, flavor in heads_of(decision):
@@ -377,7 +377,7 @@ def build(
     return Txn(guards, tuple(ops.values())), bound
 
 
-def _binding_value(part: PartPlan, parts: int, *, now_ms: int, write_id: int) -> BindingValue:
+def _binding_value(part: PartPlan, parts: int, order: int, *, now_ms: int, write_id: int) -> BindingValue:
     return BindingValue(
         desired=int(Desired.HOLD if parts > 1 else Desired.START),
         sets=[
@@ -387,6 +387,7 @@ def _binding_value(part: PartPlan, parts: int, *, now_ms: int, write_id: int) ->
         request=[SetRequestValue.of(s) for s in part.request.sets],
         charges=[Amounts(c.flavor, dict(c.amount.items())) for c in part.charges],
         parts=parts,
+        order=order,
         bound_ms=now_ms,
         write_id=write_id,
     )

@@ -109,7 +109,7 @@ class DesiredSource:
 
     async def _chunks(self, items: Sequence[_Read]) -> list[list[Binding]]:
         """Bindings in the order of their creation, cut to what one message takes; one empty chunk for nothing."""
-        ordered = sorted(items, key=lambda read: (read.kv.create_revision, read.kv.key))
+        ordered = sorted(items, key=lambda read: (read.kv.create_revision, read.value.order, read.kv.key))
         chunks: list[list[Binding]] = [[]]
         size = 0
         for start in range(0, len(ordered), DESIRED_BINDINGS_MAX):
@@ -165,6 +165,7 @@ def _binding(
         spec=spec,
         trace=value.trace or (envelope.trace if envelope is not None else ""),
         parts=value.parts,
+        order=value.order,
     )
 
 

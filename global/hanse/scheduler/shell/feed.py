@@ -146,6 +146,7 @@ def binding_facts(key: keys.BindingKey, value: BindingValue, create_revision: in
         request=value.gang_request(),
         flavors=value.flavors,
         charges=tuple(Charge(FlavorName(c.flavor), Resources(c.amounts)) for c in value.charges),
+        order=value.order,
     )
 
 

@@ -537,9 +537,9 @@ class Gangs:
         return self._ended.get(key)
 
 
-def _order(binding: Binding) -> tuple[int, GangKey]:
-    """Bindings of one transaction have one revision; their keys order them."""
-    return binding.create_revision, binding.key
+def _order(binding: Binding) -> tuple[int, int, GangKey]:
+    """Bindings of one transaction have one revision, and the order in which they were planned."""
+    return binding.create_revision, binding.order, binding.key
 
 
 def _is_like(gang: Gang, record: GangRecord, counts: PodCounts) -> bool:

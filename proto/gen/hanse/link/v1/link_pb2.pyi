@@ -578,6 +578,7 @@ class Binding(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
     job: _builtins.str
     """Job."""
     attempt: _builtins.int
@@ -596,6 +597,8 @@ class Binding(_message.Message):
     """W3C traceparent."""
     parts: _builtins.int
     """Parts of the attempt."""
+    order: _builtins.int
+    """Place among bindings of the same create_revision."""
     @_builtins.property
     def sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___BoundSet]:
         """What is bound."""
@@ -613,10 +616,11 @@ class Binding(_message.Message):
         spec: _builtins.bytes = ...,
         trace: _builtins.str = ...,
         parts: _builtins.int = ...,
+        order: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt", b"attempt", "create_revision", b"create_revision", "job", b"job", "part", b"part", "parts", b"parts", "revision", b"revision", "sets", b"sets", "spec", b"spec", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["action", b"action", "attempt", b"attempt", "create_revision", b"create_revision", "job", b"job", "order", b"order", "part", b"part", "parts", b"parts", "revision", b"revision", "sets", b"sets", "spec", b"spec", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
