@@ -48,7 +48,7 @@ async def run_agents(
     async with AsyncExitStack() as stack:
         tasks: list[asyncio.Task[object]] = []
         for number, pool in enumerate(settings.pools):
-            port = cluster_port(pool.cluster or settings.cluster, pool, stack, rng)
+            port = cluster_port(settings, pool, stack, random.Random(rng.getrandbits(64)))
             dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token)
             own = random.Random(rng.getrandbits(64))
             work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own)
@@ -59,11 +59,14 @@ async def run_agents(
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
 
 
-def cluster_port(text: str, pool: PoolSettings, stack: AsyncExitStack, rng: random.Random) -> ClusterPort:
-    """The cluster that a text names, closed with the stack. Raises InvalidArgument."""
+def cluster_port(
+    settings: AgentSettings, pool: PoolSettings, stack: AsyncExitStack, rng: random.Random
+) -> ClusterPort:
+    """The pool's cluster, closed with the stack. Raises InvalidArgument."""
+    text = pool.cluster or settings.cluster
     if text.startswith("sim:"):
         checked_address(text.removeprefix("sim:"))
-    port = open_cluster(text, pool.name, random.Random(rng.getrandbits(64)))
+    port = open_cluster(text, pool.name, rng, node_lost_s=settings.node_lost_s)
     stack.push_async_callback(port.close)
     return port
 

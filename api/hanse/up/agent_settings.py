@@ -172,6 +172,13 @@ class AgentSettings(ProcessSettings):
         ge=1,
         le=600,
     )
+    node_lost_s: float = setting(
+        60.0,
+        "Pods of a real cluster's node that has been silent for so many seconds are given up, and removed by force.",
+        why="Kubernetes itself takes 50 s to call a node silent; a node that reboots is back in a few minutes.",
+        ge=1,
+        le=_DAY_S,
+    )
     details_max: int = setting(
         _AGENT.details_max, "Questions that are answered at a time.", why="People ask them.", ge=1, le=10_000
     )

@@ -26,8 +26,12 @@ class OpenCluster(ClusterPort, Protocol):
         ...
 
 
-def open_cluster(spec: str, pool: str, rng: Random | None = None) -> OpenCluster:
+def open_cluster(spec: str, pool: str, rng: Random | None = None, *, node_lost_s: float | None = None) -> OpenCluster:
     """The cluster that a text names; it is connected to when it is first used. Needs a running event loop.
+
+    Args:
+        rng: draws the pauses between tries.
+        node_lost_s: how long a node of a real cluster may be silent before its pods are given up.
 
     Raises:
         InvalidArgument: the text names none, or its file is not there.
@@ -39,23 +43,25 @@ def open_cluster(spec: str, pool: str, rng: Random | None = None) -> OpenCluster
 
             return GrpcCluster(rest, pool)
         case "kubeconfig" if rest:
-            return _kubeconfig(rest, pool, rng)
+            return _real(rest, pool, rng, node_lost_s)
         case "in-cluster" if not rest:
-            from hanse.agent.cluster.kubernetes.api import InCluster
-            from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
-
-            return KubernetesCluster(InCluster(), pool, rng=rng)
+            return _real("", pool, rng, node_lost_s)
         case _:
             raise InvalidArgument(f"{quoted(spec)} is no cluster; write {KINDS}", reason="CLUSTER", path="--cluster")
 
 
-def _kubeconfig(text: str, pool: str, rng: Random | None) -> OpenCluster:
-    from hanse.agent.cluster.kubernetes.api import Kubeconfig
+def _real(kubeconfig: str, pool: str, rng: Random | None, node_lost_s: float | None) -> OpenCluster:
+    """By PATH[#CONTEXT], or by the credentials of this pod if it is ""."""
+    from hanse.agent.cluster.kubernetes.api import InCluster, Kubeconfig
     from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
+    from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 
-    name, _, context = text.partition("#")
+    settings = KubernetesSettings() if node_lost_s is None else KubernetesSettings(node_lost_s=node_lost_s)
+    if not kubeconfig:
+        return KubernetesCluster(InCluster(), pool, settings, rng)
+    name, _, context = kubeconfig.partition("#")
     path = Path(name).expanduser()
     if not path.is_file():
         what = f"there is no file {quoted(name)}; name the kubeconfig of the cluster"
         raise InvalidArgument(what, reason="CLUSTER", path="--cluster")
-    return KubernetesCluster(Kubeconfig(path, context), pool, rng=rng)
+    return KubernetesCluster(Kubeconfig(path, context), pool, settings, rng)
