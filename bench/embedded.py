@@ -165,7 +165,7 @@ class Gangs:
     def _one(self) -> JobSpec:
         self._made += 1
         pods = self._rng.randint(1, 64)
-        gpus = self._rng.choice((1, 2, 4, 8)) if pods < 8 else self._rng.choice((4, 8))
+        gpus = self._rng.choice((1, 2, 4, 8))
         required = self._rng.choice(("", "rack", "block")) if pods * gpus <= 150 else ""
         slices = (Slice(2, "rack"),) if not required and pods % 2 == 0 and self._rng.random() < 0.3 else ()
         pod_set = PodSet(
