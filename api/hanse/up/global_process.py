@@ -55,7 +55,11 @@ async def run_global(
         HanseError: the settings, the store or the address cannot be used.
     """
     credentials = _credentials(settings)
-    name, token, bus = replica_name(settings.replica), read_token(settings.peer_token_file), opened_bus(settings.bus)
+    name, token, bus = (
+        replica_name(settings.replica),
+        read_token(settings.peer_token_file),
+        opened_bus(settings.bus, _fork(rng)),
+    )
     async with AsyncExitStack() as stack:
         store = await opened_store(settings.store, clock, _fork(rng))
         stack.push_async_callback(store.close)

@@ -7,18 +7,16 @@ started again. Everything else that is wrong is told at once.
 import asyncio
 import logging
 import random
-from pathlib import Path
 from typing import Final
 
 from hanse.bus.contract import Bus
+from hanse.bus.opening import open_bus
 from hanse.kit.backoff import Backoff, BackoffPolicy
 from hanse.kit.clock import Clock
 from hanse.model.errors import InvalidArgument, Unavailable
 from hanse.store.contract import Store, StoreError, StoreUnavailable
-from hanse.store.etcd import EtcdOptions, EtcdStore
 from hanse.store.measured import MeasuredStore
-from hanse.store.memory import MemoryStore
-from hanse.store.sqlite import SqliteStore
+from hanse.store.opening import open_store
 
 log = logging.getLogger(__name__)
 
@@ -45,25 +43,17 @@ async def opened_store(url: str, clock: Clock, rng: random.Random) -> Store:
 
 
 async def _open(url: str, clock: Clock, rng: random.Random) -> Store:
-    kind, _, rest = url.partition(":")
-    match kind:
-        case "etcd":
-            store: Store = await EtcdStore.open(EtcdOptions.from_url(url), rng=rng)
-        case "memory":
-            store = MemoryStore(clock)
-        case "sqlite" if rest:
-            store = await SqliteStore.open(_path(rest), clock)
-        case _:
-            raise InvalidArgument(f"{url!r} is no store", reason="STORE", path="store")
-    return MeasuredStore(store, clock, kind)
+    store = await open_store(url, clock, rng=rng)
+    return MeasuredStore(store, clock, url.partition(":")[0])
 
 
-def _path(text: str) -> Path:
-    return Path(text).expanduser()
+def opened_bus(url: str, rng: random.Random) -> Bus | None:
+    """The bus at an address; None for none.
 
-
-def opened_bus(url: str) -> Bus | None:
-    """The bus at an address; None for none. Raises InvalidArgument."""
-    if not url:
-        return None
-    raise InvalidArgument(f"{url!r} is no bus", reason="BUS", path="bus")
+    Raises:
+        InvalidArgument: it cannot be one that several processes share.
+    """
+    if url.startswith("inprocess:"):
+        what = "inprocess: ends where this process ends; write mqtt://HOST:PORT, or nothing"
+        raise InvalidArgument(what, reason="BUS_ADDRESS", path="bus")
+    return open_bus(url, rng=rng) if url else None
