@@ -11,6 +11,9 @@ happened to be.
     pytest tests/scenarios --rewrite             # write the output anew, then look at the difference
     REWRITE_GOLDEN=1 pytest tests/scenarios      # the same
 
+A story that does not come true yet says so below its title (`# not yet: WHY`), must fail until it does, and
+is not written anew.
+
 The language: one command a line, `verb word … key=value …`; `#` begins a remark. A command that begins with `&` goes
 on beside the ones after it, until its paragraph ends.
 
@@ -36,7 +39,7 @@ Time and fate
     advance 5s · wait GLOB STATE [within=60s] [least=N]
     fail POOL PATH [remove] · restore POOL PATH · mark POOL PATH [cordoned=yes] [ready=no] [healthy=no] [RESOURCE=N]
     foreign POOL PATH name=N [gpus=8] [life=20s] · unforeign POOL NAME [grace=20s]
-    kill|start|pause agent POOL [for=10s] · kill|start|pause replica r0 [for=10s]
+    kill|start|pause agent POOL [oldest] [for=10s] · kill|start|pause replica r0 [for=10s]
     twin POOL · relevel POOL [LEVEL …]           # a second agent; an agent with other levels
     cut POOL [for=10s] · join POOL               # its link, and no new one meanwhile
     stall POOL [for=10s]                         # what is said to its agent arrives so late

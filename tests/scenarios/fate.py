@@ -172,7 +172,7 @@ async def kill(stage: Stage, line: Line) -> list[str]:
         _later(stage, span_s, lambda: world.ensure_replica(replica))
     else:
         site = _site(stage, line, 1)
-        for agent in tuple(site.agents):
+        for agent in tuple(site.agents)[: 1 if line.has("oldest") else None]:
             world.kill(site, agent)
         _later(stage, span_s, lambda: world.ensure_agent(site))
     return []

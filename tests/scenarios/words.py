@@ -8,6 +8,7 @@ from typing import Final
 from hanse.model.resources import CPU, NVIDIA_GPU, Resources, parse_quantity
 
 MARK: Final = "----"
+NOT_YET: Final = "# not yet: "
 _UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SCALES: Final = {CPU: 1000}
 _SHORT: Final = {"gpus": NVIDIA_GPU}
@@ -87,6 +88,12 @@ class Story:
     def title(self) -> str:
         """The first remark."""
         return self.paragraphs[0].source[0].lstrip("# ")
+
+    @property
+    def not_yet(self) -> str:
+        """Why the story does not come true yet, "" if it does: a remark `not yet: WHY` right below the title."""
+        remarks = self.paragraphs[0].source[1:2]
+        return remarks[0].removeprefix(NOT_YET) if remarks and remarks[0].startswith(NOT_YET) else ""
 
     def golden(self) -> str:
         """The file as it is written."""
