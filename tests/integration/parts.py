@@ -1,5 +1,5 @@
-"""A federation of real processes, each of which a test may start, kill, freeze and stop: etcd, replicas, agents,
-simulated clusters. Every part keeps its address and its data, so that a restart is one."""
+"""A federation of real processes, each of which a test may start, kill, freeze and stop: etcd, a broker, replicas,
+agents, simulated clusters. Every part keeps its address and its data, so that a restart is one."""
 
 import json
 import os
@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-un
 from hanse.client import AsyncClient
 from tests.integration.auditor import Auditor
 from tests.services.etcd import EtcdServers, etcd_servers
+from tests.services.mosquitto import Broker
 from tests.services.process import ServerProcess, free_ports
 
 PROBE_TIMEOUT_S = 1.0
@@ -28,14 +29,11 @@ class Parts:
     """The processes of one federation.
 
     Attributes:
-        store, bus: as the settings name them; "" for no bus.
+        addresses: of the replicas.
         clusters: address of the simulated clusters.
         brokers: of the bus, if there is one.
     """
 
-    folder: Path
-    store: str
-    bus: str
     addresses: tuple[str, ...]
     clusters: str
     etcd: EtcdServers
@@ -50,12 +48,13 @@ class Parts:
         return (*self.etcd.members, *self.brokers, self.sim, *self.replicas, *self.agents)
 
     def start(self) -> None:
-        """Start what does not run, and wait until it answers."""
+        """Start what does not run, and wait until it answers; agents last, so that they are spread over replicas."""
         idle = [part for part in self.all if not part.running]
-        for part in idle:
-            part.launch()
-        for part in idle:
-            part.wait_ready()
+        for wave in ([p for p in idle if p not in self.agents], [p for p in idle if p in self.agents]):
+            for part in wave:
+                part.launch()
+            for part in wave:
+                part.wait_ready()
 
     def stop(self) -> None:
         for part in reversed(self.all):
@@ -93,13 +92,13 @@ def federation(
     pools: Sequence[str],
     *,
     replicas: int = 2,
-    bus: str = "",
-    brokers: Sequence[ServerProcess] = (),
+    broker: Broker | None = None,
     variables: dict[str, str] | None = None,
 ) -> Iterator[Parts]:
     """Started with etcd of one member, one process of agents for every two pools, and stopped at the end.
 
     Args:
+        broker: of the bus; None for a federation without one.
         variables: environment of the replicas and agents.
     """
     logs = Path(LOGS_KEPT or folder)
@@ -107,12 +106,10 @@ def federation(
     ports = free_ports(replicas + 1)
     addresses = tuple(f"127.0.0.1:{port}" for port in ports[:replicas])
     clusters = f"127.0.0.1:{ports[-1]}"
+    bus = "" if broker is None else broker.url
     more = {"HANSE_GLOBAL_BUS": bus, "HANSE_AGENT_BUS": bus, **(variables or {})}
     with etcd_servers() as etcd:
         parts = Parts(
-            folder=folder,
-            store=etcd.url,
-            bus=bus,
             addresses=addresses,
             clusters=clusters,
             etcd=etcd,
@@ -122,7 +119,7 @@ def federation(
                 for n in range(0, len(pools), 2)
             ),
             sim=_clusters(logs, fleet, clusters, folder / "clusters"),
-            brokers=tuple(brokers),
+            brokers=() if broker is None else (broker.process,),
         )
         try:
             parts.start()

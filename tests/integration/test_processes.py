@@ -1,4 +1,4 @@
-"""The federation as it runs in production: every part a process, over etcd, each of which dies at any moment."""
+"""The federation as it runs in production: every part a process, over etcd and MQTT, and each of them dies."""
 
 import asyncio
 import os
@@ -15,12 +15,14 @@ from hanse.up.fleet import load_fleet
 from tests.arch.tree import ROOT
 from tests.integration.parts import Parts, federation, lines
 from tests.integration.workload import FLEET, POOL, Book, quiet, spec
+from tests.services.mosquitto import Broker
 from tests.services.process import ServerProcess
 
 KILLS = int(os.environ.get("HANSE_KILLS", "6"))
 SEED = int(os.environ.get("HANSE_KILLS_SEED", "1"))
 PATIENCE_S = 60.0
 LOOK_EVERY_S = 0.05
+SUMMARY_AGE_MAX_MS = 15_000
 REATTACH_AFTER_KILL_S = 2.0
 REATTACH_AFTER_STOP_S = 15.0
 SUBMIT_PAUSE_S = 3.0
@@ -86,7 +88,7 @@ def small_fleet(folder: Path) -> Path:
 async def test_the_example_of_512_workers_runs_over_separate_processes(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.yaml"
     fleet.write_text(EXAMPLE_FLEET)
-    with federation(tmp_path, fleet, ("whole", "ragged")) as parts:
+    with federation(tmp_path, fleet, ("whole", "ragged"), broker=Broker(tmp_path)) as parts:
         await ready(parts, fleet, ("whole", "ragged"))
         manifest = (ROOT / "docs/examples/llama3-70b.yaml").read_text()
         async with parts.client() as client:
@@ -108,7 +110,7 @@ async def test_the_example_of_512_workers_runs_over_separate_processes(tmp_path:
 async def test_every_replica_answers_for_every_pool_and_the_trace_reaches_the_agent(tmp_path: Path) -> None:
     fleet = small_fleet(tmp_path)
     trace = "0af7651916cd43dd8448eb211c80319c"
-    with federation(tmp_path, fleet, POOLS, variables=DEBUG) as parts:
+    with federation(tmp_path, fleet, POOLS, broker=Broker(tmp_path), variables=DEBUG) as parts:
         await ready(parts, fleet)
         async with parts.channels() as channels:
             book = Book(random.Random(1))
@@ -180,6 +182,37 @@ async def test_agents_of_a_replica_that_goes_are_at_another_soon(tmp_path: Path,
             await client.wait(job.ids[0], until="running", timeout_s=PATIENCE_S)
 
 
+# ---- the broker is down (P14) ----------------------------------------------------------------------------------
+
+
+async def test_with_the_broker_dead_freed_places_of_every_pool_get_new_work(tmp_path: Path) -> None:
+    fleet = small_fleet(tmp_path)
+    with federation(tmp_path, fleet, POOLS, broker=Broker(tmp_path)) as parts:
+        await ready(parts, fleet)
+        assert set(attached(parts, tmp_path).values()) == {0, 1}, "some pools are always attached elsewhere"
+        async with parts.client() as client:
+            first = await client.submit([spec(f"first-{n}", 30, LONG) for n in range(3)])
+            for job in first.ids:
+                await client.wait(job, until="running", timeout_s=PATIENCE_S)
+            for number in range(2):
+                await until(lambda n=number: full(parts, n))  # type: ignore[misc]
+            (broker,) = parts.brokers
+            broker.kill()
+            second = await client.submit([spec(f"second-{n}", 30, LONG) for n in range(3)])
+            for job in first.ids:
+                await client.cancel(job)
+            for job in second.ids:
+                await client.wait(job, until="running", timeout_s=PATIENCE_S)
+            ages = [pool.summary_age_ms for pool in await client.pools()]
+            assert max(ages) < SUMMARY_AGE_MAX_MS, "pools of both replicas are seen as they are"
+
+
+async def full(parts: Parts, replica: int) -> bool:
+    """Whether a replica has summaries by which no pool holds another such gang."""
+    async with parts.client(replica) as client:
+        return all(pool.free_gpus < 30 * 8 for pool in await client.pools())
+
+
 # ---- anything dies --------------------------------------------------------------------------------------------
 
 
@@ -194,8 +227,8 @@ class Fate:
     async def strike(self) -> None:
         """One process, one way to go."""
         rng = self._rng
-        kinds = [self._parts.replicas, self._parts.agents, (self._parts.sim,), tuple(self._parts.etcd.members)]
-        part = rng.choice(rng.choice([*kinds, *([self._parts.brokers] if self._parts.brokers else [])]))
+        parts = self._parts
+        part = rng.choice(rng.choice([parts.replicas, parts.agents, (parts.sim,), parts.etcd.members, parts.brokers]))
         how = rng.choice(("kill", "kill", "terminate", "freeze"))
         self.done.append(f"{how} {part.name}")
         if how == "freeze":
@@ -218,7 +251,7 @@ class Fate:
 async def test_kill_freeze_or_stop_any_process_and_nothing_is_lost_doubled_or_split(tmp_path: Path) -> None:
     rng = random.Random(SEED)
     fleet = small_fleet(tmp_path)
-    with federation(tmp_path, fleet, POOLS) as parts:
+    with federation(tmp_path, fleet, POOLS, broker=Broker(tmp_path)) as parts:
         await ready(parts, fleet)
         fate, book = Fate(parts, rng), Book(rng)
         async with parts.channels() as channels:
