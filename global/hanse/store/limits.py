@@ -36,34 +36,40 @@ def txn_bytes(txn: Txn) -> int:
     )
 
 
-def check_txn(txn: Txn) -> None:
-    """Raises ``StoreLimit`` if the transaction breaks a limit."""
+def check_txn(txn: Txn) -> int:
+    """Its ``txn_bytes``, counted on the way. Raises ``StoreLimit`` if the transaction breaks a limit."""
     for what, count in (("guards", len(txn.guards)), ("operations", len(txn.ops))):
         if count > TXN_OPS_MAX:
             raise StoreLimit(f"transaction has {count} {what}, the limit is {TXN_OPS_MAX}: split it")
+    size = 0
     for guard in txn.guards:
-        check_key(guard.key)
+        size += 2 * (check_key(guard.key) + ENTRY_OVERHEAD_BYTES)
         if guard.revision < 0:
             raise StoreLimit(f"guard on {guard.key!r} compares revision {guard.revision}: it must be 0 or more")
     seen: set[str] = set()
     for op in txn.ops:
-        check_key(op.key)
+        size += check_key(op.key) + ENTRY_OVERHEAD_BYTES
+        if isinstance(op, Put):
+            size += len(op.value)
         if op.key in seen:
             raise StoreLimit(f"transaction has two operations on key {op.key!r}: keep the last one")
         seen.add(op.key)
-    if (size := txn_bytes(txn)) > TXN_BYTES_MAX:
+    if size > TXN_BYTES_MAX:
         raise StoreLimit(f"transaction has {size} bytes, the limit is {TXN_BYTES_MAX}: split it")
+    return size
 
 
-def check_key(key: str) -> None:
-    """Raises ``StoreLimit`` unless the key is 1 to ``KEY_BYTES_MAX`` bytes of UTF-8, without NUL, below
+def check_key(key: str) -> int:
+    """Its length in UTF-8. Raises ``StoreLimit`` unless that is 1 to ``KEY_BYTES_MAX`` bytes, without NUL, below
     KEYS_END."""
-    if not key:
+    size = len(key) if key.isascii() else _utf8_len(key)
+    if not size:
         raise StoreLimit("key is empty: give it at least one character")
-    if (size := _utf8_len(key)) > KEY_BYTES_MAX:
+    if size > KEY_BYTES_MAX:
         raise StoreLimit(f"key {key[:40]!r}… has {size} bytes, the limit is {KEY_BYTES_MAX}")
     if "\0" in key or key >= KEYS_END:
         raise StoreLimit(f"key {key[:40]!r} holds a NUL or starts with the last code point: leave it out")
+    return size
 
 
 def check_read(keys: Sequence[str]) -> None:

@@ -35,7 +35,8 @@ TRY_S: Final = 1.0
 RETRY_FIRST_S: Final = 0.02
 RETRY_MAX_S: Final = 0.3
 CALLS_MAX: Final = 10_000
-"""Requests under way at once; beyond it they are refused."""
+CALLS_BYTES_MAX: Final = 256 * 1_024 * 1_024
+"""Requests under way at once, and their size; beyond it they are refused."""
 
 BEHIND_ENTRIES_MAX: Final = 10_000
 """A member whose log lags the furthest one's by more is asked only if there is no other."""
@@ -54,12 +55,14 @@ class Cluster:
         endpoints = list(options.endpoints)
         rng.shuffle(endpoints)
         self.name = f"etcd at {', '.join(options.endpoints)}"
-        self._members = [Member(one, credentials, self._admit, self._look_again) for one in endpoints]
+        self._members = [
+            Member(one, credentials, self._admit, lambda: self.tokens.token, self._look_again) for one in endpoints
+        ]
         self._id = 0
         self._foreign: set[int] = set()
         self._changed = asyncio.Event()
         self._favourite = self._members[0]
-        self._calls = 0
+        self._calls = self._calls_bytes = 0
         self._revision = 0
         self._refuse_all = ""
         self._loop = asyncio.get_running_loop()
@@ -87,10 +90,12 @@ class Cluster:
             raise StoreUnavailable(self._refuse_all)
         if deadline_s <= 0:
             raise StoreUnavailable("the deadline was over before the call began; nothing was done")
-        if self._calls >= CALLS_MAX:
-            raise StoreUnavailable(f"{self.name}: {CALLS_MAX} requests are under way already: try again later")
+        if self._calls >= CALLS_MAX or self._calls_bytes >= CALLS_BYTES_MAX:
+            raise StoreUnavailable(
+                f"{self.name}: {self._calls} requests, {self._calls_bytes} bytes, are under way: try again later"
+            )
 
-    async def ask(self, attempt: Attempt[T], deadline_s: float, *, repeat: bool) -> T:
+    async def ask(self, attempt: Attempt[T], deadline_s: float, *, repeat: bool, size_bytes: int = 0) -> T:
         """Try until it works or the deadline is over; see the module.
 
         Raises:
@@ -99,10 +104,12 @@ class Cluster:
         """
         self.enter(deadline_s)
         self._calls += 1
+        self._calls_bytes += size_bytes
         try:
             return await self._try(attempt, self._loop.time() + deadline_s, repeat=repeat)
         finally:
             self._calls -= 1
+            self._calls_bytes -= size_bytes
 
     async def _try(self, attempt: Attempt[T], until_s: float, *, repeat: bool) -> T:
         pause_s, avoid = RETRY_FIRST_S, None

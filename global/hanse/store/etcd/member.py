@@ -83,12 +83,14 @@ class Member:
         endpoint: str,
         credentials: grpc.ChannelCredentials | None,
         admit: Callable[[int], bool],
+        token: Callable[[], Metadata],
         on_change: Callable[[], None],
     ) -> None:
         self.endpoint = endpoint
         self.trouble = "has not answered yet"
         self.vitals: Vitals | None = None
         self._admit = admit
+        self._token = token
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._heard_s = float("-inf")
@@ -113,7 +115,7 @@ class Member:
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from None
         except asyncio.CancelledError:
-            if call in self._under_way:
+            if call in self._under_way or _asked_to_stop():
                 raise
             raise Failed(Fate.UNSURE, f"{self.endpoint} {self.trouble}") from None
         finally:
@@ -138,7 +140,7 @@ class Member:
         except grpc.aio.AioRpcError as error:
             raise self._failed(error) from None
         except asyncio.CancelledError:
-            if call in self._under_way:
+            if call in self._under_way or _asked_to_stop():
                 raise
             raise Failed(Fate.UNSURE, f"{self.endpoint} {self.trouble}") from None
         if response is grpc.aio.EOF:
@@ -181,7 +183,9 @@ class Member:
 
     async def _take_pulse(self) -> None:
         try:
-            status = await self._maintenance.Status(pb.StatusRequest(), timeout=PULSE_TIMEOUT_S)
+            status = await self._maintenance.Status(
+                pb.StatusRequest(), timeout=PULSE_TIMEOUT_S, metadata=self._token()
+            )
         except grpc.aio.AioRpcError as error:
             self._no_pulse(error)
             return
@@ -202,7 +206,11 @@ class Member:
         return ""
 
     def _no_pulse(self, error: grpc.aio.AioRpcError) -> None:
-        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+        if fate_of(error.details() or "") in (Fate.NOT_KNOWN_TO, Fate.DENIED):
+            # Servers after 3.6 want a token for this too. It answers, that is what matters.
+            self._heard_s = self._loop.time()
+            self._change("")
+        elif error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
             self._change(f"cannot be reached ({plain(error.details() or '')})")
             self._drop()
         elif self._loop.time() - self._heard_s > PULSE_TIMEOUT_S:
@@ -232,6 +240,12 @@ class Member:
         self._under_way.clear()
         for call in dropped:
             call.cancel()
+
+
+def _asked_to_stop() -> bool:
+    """Whether the task itself is cancelled, and not just the call that it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _channel(endpoint: str, credentials: grpc.ChannelCredentials | None) -> grpc.aio.Channel:

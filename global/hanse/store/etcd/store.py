@@ -183,7 +183,7 @@ class EtcdStore:
     # ---------------------------------------------------------------------------------------------- writes
 
     async def transact(self, txn: Txn, *, deadline_s: float = WRITE_DEADLINE_S) -> Outcome:
-        limits.check_txn(txn)
+        size_bytes = limits.check_txn(txn)
         if not (txn.guards or txn.ops):
             return Committed((await self.read([], deadline_s=deadline_s)).revision)
         self._cluster.enter(deadline_s)
@@ -191,7 +191,8 @@ class EtcdStore:
             raise StoreUnavailable(f"{self._cluster.name} {_FULL}")
         floor = self._cluster.revision
         try:
-            response = await self._txn(codec.txn_request(txn), self._loop.time() + deadline_s, repeat=not txn.ops)
+            request, until_s = codec.txn_request(txn), self._loop.time() + deadline_s
+            response = await self._txn(request, until_s, repeat=not txn.ops, size_bytes=size_bytes)
         except Failed as failed:
             return await self._failed(txn, failed)
         if not self._cluster.see(response.header.revision, floor=floor):
@@ -278,11 +279,13 @@ class EtcdStore:
             raise StoreUnavailable(self._cluster.refusal)
         return response
 
-    async def _txn(self, request: pb.TxnRequest, until_s: float, *, repeat: bool) -> pb.TxnResponse:
+    async def _txn(
+        self, request: pb.TxnRequest, until_s: float, *, repeat: bool, size_bytes: int = 0
+    ) -> pb.TxnResponse:
         async def once(member: Member, timeout_s: float, metadata: Metadata) -> pb.TxnResponse:
             return await member.call(member.kv.Txn, request, timeout_s=timeout_s, metadata=metadata)
 
-        return await self._cluster.ask(once, until_s - self._loop.time(), repeat=repeat)
+        return await self._cluster.ask(once, until_s - self._loop.time(), repeat=repeat, size_bytes=size_bytes)
 
     def _refusal(self, failed: Failed) -> StoreError:
         """What another try does not change, for the caller."""

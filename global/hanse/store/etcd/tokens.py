@@ -38,6 +38,11 @@ class Tokens:
                 self._current = await self._authenticate(member, timeout_s)
             return self._current
 
+    @property
+    def token(self) -> Metadata:
+        """The token alone, if there is one now: for requests that need no leader."""
+        return (self._current or ())[1:]
+
     def refused(self, metadata: Metadata) -> None:
         """This is not accepted (any more): ask for another one next time."""
         if self.user and self._current is metadata:

@@ -527,7 +527,7 @@ class MaintenanceServicer(object):
     """
 
     def Status(self, request, context):
-        """Answered by the member alone: neither a leader nor a token is needed.
+        """Answered by the member alone; no leader is needed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -211,7 +211,7 @@ class MaintenanceStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> MaintenanceAsyncStub: ...
     Status: _grpc.UnaryUnaryMultiCallable[_rpc_pb2.StatusRequest, _rpc_pb2.StatusResponse]
-    """Answered by the member alone: neither a leader nor a token is needed."""
+    """Answered by the member alone; no leader is needed."""
 
 @_typing.type_check_only
 class MaintenanceAsyncStub(MaintenanceStub):
@@ -219,7 +219,7 @@ class MaintenanceAsyncStub(MaintenanceStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Status: _aio.UnaryUnaryMultiCallable[_rpc_pb2.StatusRequest, _rpc_pb2.StatusResponse]  # type: ignore[assignment]
-    """Answered by the member alone: neither a leader nor a token is needed."""
+    """Answered by the member alone; no leader is needed."""
 
 class MaintenanceServicer(metaclass=_abc_1.ABCMeta):
     """What one member says about itself."""
@@ -230,6 +230,6 @@ class MaintenanceServicer(metaclass=_abc_1.ABCMeta):
         request: _rpc_pb2.StatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_rpc_pb2.StatusResponse, _abc.Awaitable[_rpc_pb2.StatusResponse]]:
-        """Answered by the member alone: neither a leader nor a token is needed."""
+        """Answered by the member alone; no leader is needed."""
 
 def add_MaintenanceServicer_to_server(servicer: MaintenanceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
