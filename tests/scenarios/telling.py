@@ -9,6 +9,7 @@ from random import Random
 from typing import Final
 
 from tests.scenarios import fate, people, setting, shows
+from tests.scenarios.audit import audit
 from tests.scenarios.setting import setting_of
 from tests.scenarios.stage import Act, Stage
 from tests.scenarios.words import Line, Misread, Paragraph, Story
@@ -42,6 +43,7 @@ async def _life(stage: Stage, story: Story, outputs: list[list[str]]) -> None:
     await asyncio.sleep(READY_S)
     for paragraph in story.paragraphs:
         outputs.append(await _paragraph(stage, paragraph))
+    await audit(stage)
 
 
 async def _paragraph(stage: Stage, paragraph: Paragraph) -> list[str]:
