@@ -144,9 +144,11 @@ def _levels(spec: JobSpec, pools: tuple[PoolView, ...]) -> None:
 
 def _never_fits(never: NeverFits, spec: JobSpec) -> InvalidArgument:
     miss = never.miss
+    counted = f"{miss.constraint}: wanted {miss.wanted}, found {miss.found}"
+    told = counted if miss.reason is Reason.SHAPE or not miss.detail else miss.detail
     return InvalidArgument(
-        f"no pool could hold {quoted(spec.name)} even when empty: nearest is {never.pool}, "
-        f"{miss.constraint}: wanted {miss.wanted}, found {miss.found}; ask for less, or for another flavor or level",
+        f"no pool could hold {quoted(spec.name)} even when empty: nearest is {never.pool}, {told}; "
+        "ask for less, or for another flavor or level",
         reason=Reason.NEVER_FITS.name,
         path="pod_sets",
     )
