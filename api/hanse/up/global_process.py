@@ -24,6 +24,7 @@ from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
 from hanse.kit.clock import Clock
 from hanse.kit.process import settle_memory
+from hanse.kit.tasks import race
 from hanse.link.v1 import link_pb2_grpc, peer_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument
 from hanse.model.names import SUBDOMAIN_RULE, is_subdomain, quoted
@@ -39,6 +40,10 @@ from hanse.up.seats import Seat
 from hanse.up.tokens import read_token
 
 log = logging.getLogger(__name__)
+
+NAME_LOOK_S: Final = 1.0
+NAME_LOOKS_MAX: Final = 5
+"""Another start of the same name that is seen so often in a row is no trace of the one before this."""
 
 ANYWHERE: Final = frozenset({"0.0.0.0", "[::]", "::"})
 
@@ -78,29 +83,32 @@ async def run_global(
         seat.listens_at(_advertised(settings, serving.address))
         log.info("global_started", extra={"replica": name, "address": serving.address, "store": store_kind(settings)})
         listening(serving.address)
-        async with _sitting(seat) as running:
-            await running
+        async with _leaving(seat):
+            await race(replica=_sit(seat), attend=_attend(seat))
 
 
 @asynccontextmanager
-async def _sitting(seat: Seat) -> AsyncIterator["asyncio.Task[None]"]:
-    """The replica, running; leaving it lets agents and queues go before anything else ends."""
-    task = asyncio.create_task(_sit(seat), name="replica")
-    settling = asyncio.create_task(_settle(seat), name="settle-memory")
+async def _leaving(seat: Seat) -> AsyncIterator[None]:
+    """At the end, agents and queues go before anything else does."""
     try:
-        yield task
+        yield
     finally:
-        settling.cancel()
         await seat.drain()
         with contextlib.suppress(StoreError):
             await seat.leave()
-        task.cancel()
-        await asyncio.gather(task, settling, return_exceptions=True)
 
 
-async def _settle(seat: Seat) -> None:
+async def _attend(seat: Seat) -> None:
+    """See to the process while its replica runs; raises FailedPrecondition if another one has taken its name."""
     await seat.replica.feed.loaded.wait()
     settle_memory()
+    looks = 0
+    while looks < NAME_LOOKS_MAX:
+        await asyncio.sleep(NAME_LOOK_S)
+        looks = looks + 1 if seat.replica.name_is_taken else 0
+    name = seat.replica.config.replica
+    what = f"another process has started as replica {name}; give each of them a --replica of its own"
+    raise FailedPrecondition(what, reason="REPLICA_NAME", path="replica")
 
 
 async def _sit(seat: Seat) -> None:

@@ -51,6 +51,7 @@ class Seat:
         self._elsewhere = elsewhere
         self._peers: dict[ReplicaId, Replica] = {}
         self._links: set[asyncio.Task[None]] = set()
+        self._taken = asyncio.Event()
         self.replica = self._made()
 
     def _made(self) -> Replica:
@@ -73,6 +74,7 @@ class Seat:
 
     async def run(self) -> None:
         """Run a replica; after a bug, another one."""
+        self._taken.set()
         backoff = Backoff(RESTART, self._rng)
         while True:
             try:
@@ -91,7 +93,8 @@ class Seat:
         return self.replica.ready
 
     async def serve_link(self, stream: AgentStream) -> None:
-        """Serve one agent's stream until it ends."""
+        """Serve one agent's stream until it ends; one that comes early waits until somebody sits here."""
+        await self._taken.wait()
         await self.replica.serve_link(stream)
 
     async def drain(self) -> None:

@@ -184,7 +184,13 @@ class Replica:
     @property
     def ready(self) -> bool:
         """Whether it knows the store's contents and is a member: what it is asked and told counts."""
-        return self.feed.loaded.is_set() and self.roots.alive.is_set() and not self._leaving
+        return self.feed.loaded.is_set() and self.roots.is_member() and not self._leaving
+
+    @property
+    def name_is_taken(self) -> bool:
+        """Whether another start of a replica of this name is what the store holds."""
+        found = self.world.replicas.get(self.config.replica)
+        return self.roots.alive.is_set() and found is not None and found.nonce != self.nonce
 
     def write_id(self) -> int:
         """Identity of one write: a random positive 63-bit number."""

@@ -60,6 +60,7 @@ class Roots:
         self._lease_ttl_s = lease_ttl_s
         self._wake = asyncio.Event()
         self._closed = False
+        self._renewed_s = float("-inf")
         self.nonce = nonce
         self.lease = 0
         self.alive = asyncio.Event()
@@ -73,7 +74,9 @@ class Roots:
                     await self._join()
                 await asyncio.sleep(self._lease_ttl_s / RENEW_FRACTION)
                 if self.lease:
+                    asked_s = self._clock.monotonic()
                     await self._store.lease_keep_alive(self.lease)
+                    self._renewed_s = asked_s
             except LeaseGone:
                 log.warning("membership_lost", extra={"replica": self._replica})
                 self._leave()
@@ -86,14 +89,19 @@ class Roots:
         self.alive.clear()
         self.lost.set()
 
+    def is_member(self) -> bool:
+        """Whether the lease, as far as this replica knows, has not run out; false while the store does not answer."""
+        return self.alive.is_set() and self._clock.monotonic() - self._renewed_s < self._lease_ttl_s
+
     async def _join(self) -> None:
+        asked_s = self._clock.monotonic()
         lease = await self._store.lease_grant(self._lease_ttl_s)
         value = ReplicaValue(self.nonce, self._address, self._schedules, self._clock.now_ms())
         put = Put(keys.replica(self._replica), encode(value), lease)
         outcome = await self._store.transact(Txn((), (put,)))
         if isinstance(outcome, Unknown):
             return  # joined or not, the next round looks again under a new lease; the old one runs out
-        self.lease = lease
+        self.lease, self._renewed_s = lease, asked_s
         self.lost.clear()
         self.alive.set()
         log.info("membership_joined", extra={"replica": self._replica, "nonce": self.nonce})
