@@ -34,11 +34,12 @@ INDEX_VALUE: Final = b""
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a submission comes from; `trace` is the caller's traceparent, "" if there is none."""
+    """Where a submission comes from, and when; `trace` is the caller's traceparent, "" if there is none."""
 
     principal: str
     request_id: str
     trace: str
+    arrived_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,6 @@ def draft(
     accepted: Accepted,
     origin: Origin,
     *,
-    now_ms: int,
     write_id: int,
     spec_bytes_max: int,
 ) -> Draft:
@@ -83,7 +83,7 @@ def draft(
             "move large texts into ConfigMaps or files",
             reason="SPEC_TOO_LARGE",
         )
-    state = _state(accepted, now_ms=now_ms, write_id=write_id, traced=is_sampled(trace))
+    state = _state(accepted, now_ms=origin.arrived_ms, write_id=write_id, traced=is_sampled(trace))
     ops = (
         Put(keys.spec(job), stored),
         Put(keys.state(job), encode_state(state)),

@@ -129,8 +129,7 @@ class Submitter:
         if message.validate_only:
             memo, _ = await self._vet(message, await self._world(message))
             return answer(request, message, memo, stored=False)
-        origin = Origin(ctx.principal, request.id, ctx.trace)
-        begun_ms = self._clock.now_ms()
+        origin = Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms())
         unknown = False
         for number in range(ROUNDS_MAX):
             record = await self._requests.find(request)
@@ -147,7 +146,7 @@ class Submitter:
                 continue
             if isinstance(outcome, int):
                 self._count(found)
-                self._tell(found, begun_ms)
+                self._tell(found, origin)
                 _log_accepted(origin, found, outcome)
                 return answer(request, message, found.memo, ids=found.ids, revision=outcome)
             unknown = isinstance(outcome, Unknown)
@@ -228,7 +227,6 @@ class Submitter:
         memo: Memo,
         accepted: Mapping[int, Accepted],
     ) -> list[Draft]:
-        now_ms = self._clock.now_ms()
         drafts: list[Draft] = []
         for turn, (index, one) in enumerate(accepted.items()):
             if turn % VETTED_PER_TURN == VETTED_PER_TURN - 1:
@@ -241,7 +239,6 @@ class Submitter:
                         message.jobs[index],
                         one,
                         origin,
-                        now_ms=now_ms,
                         write_id=self._rng.getrandbits(WRITE_ID_BITS) | 1,
                         spec_bytes_max=self._settings.spec_bytes_max,
                     )
@@ -323,9 +320,10 @@ class Submitter:
         for name, jobs in Counter(one.queue for one in found.drafts).items():
             self._pending.accepted(QueueUid(found.queues[name].value.uid), jobs)
 
-    def _tell(self, found: _Round, begun_ms: int) -> None:
+    def _tell(self, found: _Round, origin: Origin) -> None:
         """A batch is stored: count it, and tell its traced jobs' first stage."""
         now_ms = self._clock.now_ms()
+        begun_ms = origin.arrived_ms
         metrics.SUBMIT_DURATION.record((now_ms - begun_ms) / 1e3)
         metrics.SUBMITTED.add(len(found.drafts), "accepted")
         metrics.SUBMITTED.add(len(found.memo.refused), "refused")
