@@ -7,6 +7,7 @@ holds nothing that would be missed; killed and started again, its agents rebuild
 import asyncio
 import logging
 import random
+import zlib
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Final
@@ -47,7 +48,7 @@ async def run_agents(
     bus = opened_bus(settings.bus, random.Random(rng.getrandbits(64)))
     async with AsyncExitStack() as stack:
         tasks: list[asyncio.Task[object]] = []
-        for number, pool in enumerate(settings.pools):
+        for number, pool in enumerate(settings.pools, start=first_replica(settings)):
             port = cluster_port(settings, pool, stack, random.Random(rng.getrandbits(64)))
             dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token)
             own = random.Random(rng.getrandbits(64))
@@ -57,6 +58,11 @@ async def run_agents(
         running()
         asyncio.get_running_loop().call_later(SETTLE_AFTER_S, settle_memory)
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+
+
+def first_replica(settings: AgentSettings) -> int:
+    """Which replica to dial first, by number: another one for each process and pool, or all would be at the first."""
+    return zlib.crc32(settings.pools[0].name.encode())
 
 
 def cluster_port(
