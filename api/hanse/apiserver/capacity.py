@@ -16,6 +16,7 @@ from typing import Final
 from hanse.apiserver.ports import PoolView
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.queue import Queue
+from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.shape import Fit, NoFit, Shape, could_ever_fit
 
@@ -76,6 +77,8 @@ class EmptyFleet:
                 found = could_ever_fit(shape, request, flavors)
                 if isinstance(found, Fit):
                     return None
+                if found.reason is Reason.TAINT:
+                    return None  # taints come and go
                 if nearest is None or found.nearness > nearest.miss.nearness:
                     nearest = NeverFits(name, found)
         return nearest

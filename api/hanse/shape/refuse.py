@@ -114,4 +114,10 @@ def never(shape: Shape, s: SetAsk) -> NoFit | None:
 
 def _no_rows(s: SetAsk, refused: Refused) -> NoFit:
     near = {Reason.FLAVOR: 0.0, Reason.SELECTOR: 0.1, Reason.TAINT: 0.12, Reason.RESOURCES: 0.15}
-    return NoFit(refused.reason, f"hosts of flavor {s.flavor}", 1, 0, refused.detail, near[refused.reason])
+    constraint = {
+        Reason.FLAVOR: f"hosts of flavor {s.flavor}",
+        Reason.SELECTOR: f"hosts with labels {', '.join(s.selector.keys)}",
+        Reason.TAINT: "hosts whose taints are tolerated",
+        Reason.RESOURCES: "hosts that offer what one pod asks for",
+    }
+    return NoFit(refused.reason, constraint[refused.reason], 1, 0, refused.detail, near[refused.reason])

@@ -274,7 +274,6 @@ class BindingValue(_Struct, frozen=True):
     request: list[SetRequestValue]
     charges: list[Amounts]
     parts: int = 1
-    order: int = 0
     bound_ms: int = 0
     progress: int = 0
     held_ms: int = 0
@@ -284,6 +283,7 @@ class BindingValue(_Struct, frozen=True):
     message: str = ""
     write_id: int = 0
     trace: str = ""
+    order: int = 0
 
     def gang_request(self) -> GangRequest:
         return GangRequest(tuple(s.set_request() for s in self.request))

@@ -85,8 +85,8 @@ def test_scores_compare_pools(better: Shape, worse: Shape) -> None:
         (pods(1, required="zone"), Reason.LEVEL_UNKNOWN, "level zone", 1, 0),
         (pods(1, preferred="zone"), Reason.LEVEL_UNKNOWN, "level zone", 1, 0),
         (pods(2, slices=(Slice(2, "zone"),)), Reason.LEVEL_UNKNOWN, "level zone", 1, 0),
-        (pods(1, 9), Reason.RESOURCES, "hosts of flavor h100", 1, 0),
-        (pods(1, 1, cpu=140_000), Reason.RESOURCES, "hosts of flavor h100", 1, 0),
+        (pods(1, 9), Reason.RESOURCES, "hosts that offer what one pod asks for", 1, 0),
+        (pods(1, 1, cpu=140_000), Reason.RESOURCES, "hosts that offer what one pod asks for", 1, 0),
     ],
 )
 def test_a_refusal_says_what_and_how_much(

@@ -2,7 +2,8 @@
 
 * A class that found no place is skipped until a pool has grown since, or its queue's quota was freed or changed.
 * A pool that refused a class is left out for it for AVOID_FIRST_S, doubled with each refusal in a row up to
-  AVOID_MAX_S: a shape can be wrong outside its exact class, and that must not become a loop.
+  AVOID_MAX_S: a shape can be wrong outside its exact class, and that must not become a loop. When a gang leaves the
+  pool, the pause ends (after AVOID_FIRST_S at the least), since what a shape cannot see may be free now.
 * A class whose planning raised is left out for QUARANTINE_S, so that one bad request stops nobody else.
 
 The walk over what waits happens only when one of these may have changed; an idle backlog of any size costs nothing.
@@ -31,7 +32,9 @@ _PASSING: Final = frozenset({Reason.REFUSED, Reason.LAGGING, Reason.STALE, Reaso
 @dataclass(slots=True)
 class _Avoided:
     refusals: int
+    since_s: float
     until_s: float
+    released: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Backlog:
         self._avoided: dict[tuple[int, PoolName], _Avoided] = {}
         self._quarantined: dict[int, float] = {}
         self._skip: dict[int, object] = {}
-        self._seen: tuple[int, int] = (-1, -1)
+        self._seen: tuple[int, int, int] = (-1, -1, -1)
+        self._passing = False  # whether some class waits for what passes by itself
         self._look_s = 0.0
         self._untold: dict[int, None] = {}
 
@@ -89,7 +93,8 @@ class Backlog:
 
     def skip(self, now_s: float) -> Mapping[int, object]:
         """Classes that cannot have a place now."""
-        seen = (self._world.growth, self._world.freed)
+        heard = self._world.heard if self._passing else 0
+        seen = (self._world.growth, self._world.freed, heard)
         if seen != self._seen or now_s >= self._look_s:
             self._seen = seen
             self._look_s = now_s + PASSING_LOOK_S
@@ -110,6 +115,7 @@ class Backlog:
             if not grown and not freed and (not waiting.passing or number in avoided):
                 skip[number] = waiting
         self._skip = skip
+        self._passing = any(waiting.passing for waiting in self._waiting.values())
 
     def before(self) -> dict[int, Blocked]:
         """Classes that wait for capacity alone: they ask only pools that have grown since."""
@@ -128,6 +134,7 @@ class Backlog:
             passing = any(v.reason in _PASSING for v in blocked.verdicts)
             stamp = self._world.quota_stamp(self._pending.head(number).queue)
             self._waiting[number] = self._skip[number] = _Waiting(blocked, stamp, passing)
+            self._passing = self._passing or passing
             self._untold[number] = None
         for number in plan.failed:
             self.quarantine(number, now_s)
@@ -142,11 +149,17 @@ class Backlog:
         known = self._avoided.get((class_hash, pool))
         refusals = known.refusals + 1 if known is not None else 1
         pause_s = min(AVOID_MAX_S, AVOID_FIRST_S * 2.0 ** min(refusals - 1, 30))
-        self._avoided[class_hash, pool] = _Avoided(refusals, now_s + pause_s)
+        released = self._world.released.get(pool, 0)
+        self._avoided[class_hash, pool] = _Avoided(refusals, now_s, now_s + pause_s, released)
         self._look_s = 0.0
 
     def avoided(self, now_s: float) -> list[tuple[int, PoolName]]:
         """Pools that are left out for a class. A refusal is forgotten AVOID_MAX_S after its pause has ended."""
         for entry in [e for e, a in self._avoided.items() if a.until_s + AVOID_MAX_S < now_s]:
             del self._avoided[entry]
-        return [entry for entry, a in self._avoided.items() if a.until_s > now_s]
+        return [entry for entry, a in self._avoided.items() if self._is_avoided(entry[1], a, now_s)]
+
+    def _is_avoided(self, pool: PoolName, avoided: _Avoided, now_s: float) -> bool:
+        if now_s < avoided.since_s + AVOID_FIRST_S:
+            return True
+        return now_s < avoided.until_s and self._world.released.get(pool, 0) == avoided.released

@@ -308,7 +308,13 @@ class _Cycle:
         if self.unusable(pool) is Reason.LAGGING:
             return PoolVerdict(pool.name, False, Reason.LAGGING, flavors[0])
         outcome = fit_ask(self._shapes[pool.name], ask)
-        return outcome if isinstance(outcome, Fit) else verdict_of(pool.name, flavors, outcome)
+        if not isinstance(outcome, Fit):
+            return verdict_of(pool.name, flavors, outcome)
+        in_flight = pool.unacknowledged + self._given.get(pool.name, 0)
+        if not outcome.certain and in_flight >= self._limits.uncertain_max:
+            text = f"{in_flight:,} decisions wait for its agent, and only the agent can tell whether this one fits"
+            return PoolVerdict(pool.name, False, Reason.LAGGING, flavors[0], detail=text, nearness=0.95)
+        return outcome
 
     def _take(
         self,

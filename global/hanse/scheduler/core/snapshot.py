@@ -21,6 +21,7 @@ class Limits:
         candidates_sampled: in a larger one, the best of so many pools that hold it is taken. Two choices come nearly
             as close to the best as all of them do, at a cost that does not grow with the fleet.
         summary_age_max_s: an older summary is not planned with.
+        uncertain_max: bindings a pool may have in flight that its agent may refuse for what a shape cannot see.
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
         prefer_pools: order pools by rendezvous hash, so that replicas seldom meet; off, every replica prefers the
             same pools, which is slower and just as right.
@@ -31,6 +32,7 @@ class Limits:
     candidates_max: int = 8
     candidates_sampled: int = 2
     summary_age_max_s: float = 30.0
+    uncertain_max: int = 8
     unacknowledged_max: int = 2_500
     prefer_pools: bool = True
 

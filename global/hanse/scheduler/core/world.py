@@ -65,6 +65,8 @@ class World:
         self.agents_changed = 0  # counts up with every attach
         self._queue_values: dict[QueueName, tuple[Queue, int]] = {}
         self._pools: dict[PoolName, _Pool] = {}
+        self.heard = 0  # summaries that came
+        self.released: dict[PoolName, int] = {}  # bindings of each pool that went away: places were given back
         self._pool_of: dict[str, PoolName] = {}
         self._assumed: set[str] = set()
         self._quota_freed: dict[QueueUid, int] = {}
@@ -164,6 +166,7 @@ class World:
         """Take a pool's summary if it is newer and of this life of the store; whether it was taken."""
         if summary.order.incarnation != self.incarnation:
             return False
+        self.heard += 1
         return self._pool(name).ledger.accept(summary)
 
     def accept_empty(self, name: PoolName, order: SummaryOrder, shape: Shape) -> bool:
@@ -212,6 +215,7 @@ class World:
         if name is None:
             return
         self._assumed.discard(key)
+        self.released[name] = self.released.get(name, 0) + 1
         binding = self._pool(name).ledger.remove(key)
         self.usage.remove(key)
         if binding is not None:

@@ -162,7 +162,9 @@ class Gangs:
 
     def _relist_record(self, record: GangRecord, counts: PodCounts | None) -> bool:
         gang = self._gangs.get(record.key)
-        if gang is not None and gang.create_revision not in (0, record.revision):
+        of_another_life = gang is not None and gang.create_revision not in (0, record.revision)
+        known_from_pods = gang is not None and gang.record is None and gang.binding is None
+        if gang is not None and (of_another_life or known_from_pods):
             self._remove(gang)
             gang = None
         counted = counts or PodCounts(record.key)
@@ -488,7 +490,8 @@ class Gangs:
         gang = self._gangs.get(counts.gang)
         if gang is not None:
             gang.observe(counts)
-        elif counts.occupying or counts.gang not in self._ended:
+        elif self.accepted and (counts.occupying or counts.gang not in self._ended):
+            # Before anything is accepted another agent may be at work, whose records are not known here yet.
             gang = self._add_orphan(counts)
         if gang is not None:
             self._settle(gang, now_ms)
