@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from hanse.agent.core.inventory import Inventory
 from hanse.kit.clock import SystemClock
 from hanse.kit.stream import Stream, connected_pair
+from hanse.kit.telemetry.trace_context import is_sampled
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.attach import Hello, Refusal, Welcome
 from hanse.model.desired import Binding, Desired
@@ -50,7 +51,9 @@ async def settings(store: Store, quota: int = 640) -> None:
     await store.transact(Txn((), ops))
 
 
-async def submit(store: Store, number: int, pods: int, *, max_pools: int = 1, retries: int = 0) -> JobId:
+async def submit(
+    store: Store, number: int, pods: int, *, max_pools: int = 1, retries: int = 0, trace: str = ""
+) -> JobId:
     """A pending job, written as the API writes it."""
     job = JobId(f"{QUEUE}-{number:016d}")
     pod_set = PodSet("worker", pods, pods, Resources({GPU: 8}), (FlavorName("h100"),))
@@ -63,8 +66,9 @@ async def submit(store: Store, number: int, pods: int, *, max_pools: int = 1, re
         changed_ms=number,
         class_hash=class_hash(QUEUE, gang_request(spec)),
         max_retries=retries,
+        traced=is_sampled(trace),
     )
-    envelope = schema.SpecEnvelope("me", "request", "", spec_to_wire(spec).SerializeToString())
+    envelope = schema.SpecEnvelope("me", "request", trace, spec_to_wire(spec).SerializeToString())
     ops = (Put(keys.spec(job), schema.encode_spec(envelope)), Put(keys.state(job), encode_state(state)))
     await store.transact(Txn((), ops))
     return job
