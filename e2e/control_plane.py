@@ -1,6 +1,6 @@
 """A real Kubernetes control plane on the loopback, for tests: etcd, API server, controllers, scheduler, and kwok.
 
-Nothing of it is ours but the flags. kwok plays the kubelets of nodes that carry its annotation (`stages.yaml`); logs
+Nothing of it is ours but the flags. kwok plays the kubelets of nodes that carry a label (`stages.yaml`); logs
 of pods come from a small server of our own (`kubelet_logs`), because kwok has one file for all. A control plane is
 ready after some seconds; it is stopped by process id, and dies with the test's own process.
 """
@@ -27,8 +27,8 @@ from tests.services.process import ServerProcess, accepts, data_folder, free_por
 TOOLS: Final = ROOT / "e2e" / "tools" / "bin"
 STAGES: Final = ROOT / "e2e" / "stages.yaml"
 TOKEN: Final = "for-tests-on-the-loopback"
-PLAYED: Final = ("kwok.x-k8s.io/node", "fake")
-"""Annotation of nodes whose kubelet is played."""
+PLAYED: Final = ("kwok.x-k8s.io/node", "played")
+"""Label of nodes whose kubelet is played. Not an annotation: kwok does not notice when one is taken away."""
 
 NODE_SILENT_S: Final = 12
 """After so long without a lease a node is Unknown; Kubernetes' own default is 50 s."""
@@ -127,6 +127,12 @@ class ControlPlane:
         with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=self._tls) as answer:
             return json.load(answer)
 
+    def lines(self, path: str) -> Iterator[bytes]:
+        """Lines of an answer that goes on for a while."""
+        request = urllib.request.Request(self.address + path, headers={"Authorization": f"Bearer {TOKEN}"})
+        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=self._tls) as answer:
+            yield from answer
+
     def delete(self, path: str, body: object = None) -> None:
         """Delete an object, which may be gone already."""
         try:
@@ -222,7 +228,7 @@ class ControlPlane:
     def _kwok_flags(self) -> list[str]:
         return [
             *(f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}"),
-            *("--manage-all-nodes=false", f"--manage-nodes-with-annotation-selector={'='.join(PLAYED)}"),
+            *("--manage-all-nodes=false", f"--manage-nodes-with-label-selector={'='.join(PLAYED)}"),
             *(f"--server-address=127.0.0.1:{self._kwok}", "--node-ip=127.0.0.1"),
             *("--cidr=10.0.0.0/8", f"--node-lease-duration-seconds={LEASE_S}"),
         ]

@@ -50,7 +50,7 @@ def nodes(plane: ControlPlane) -> list[dict[str, Any]]:
 
 def silence(plane: ControlPlane, name: str) -> None:
     """Its kubelet says nothing more, and its pods do nothing more; the control plane finds out by itself."""
-    plane.call("PATCH", f"{NODES}/{name}", {"metadata": {"annotations": {PLAYED[0]: None}}})
+    plane.call("PATCH", f"{NODES}/{name}", {"metadata": {"labels": {PLAYED[0]: None}}})
 
 
 def fail(plane: ControlPlane, name: str) -> None:
@@ -63,7 +63,7 @@ def fail(plane: ControlPlane, name: str) -> None:
 
 def restore(plane: ControlPlane, name: str) -> None:
     """It comes back, empty, and takes work."""
-    metadata = {"annotations": {PLAYED[0]: PLAYED[1]}}
+    metadata = {"labels": {PLAYED[0]: PLAYED[1]}}
     plane.call("PATCH", f"{NODES}/{name}", {"metadata": metadata, "spec": {"unschedulable": None}})
 
 
@@ -72,7 +72,7 @@ def _node(plane: ControlPlane, host: Host) -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": host.name, "labels": dict(host.labels), "annotations": {PLAYED[0]: PLAYED[1]}},
+        "metadata": {"name": host.name, "labels": {**host.labels, PLAYED[0]: PLAYED[1]}},
         "status": {
             "capacity": offers,
             "allocatable": offers,
