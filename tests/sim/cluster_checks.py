@@ -21,6 +21,7 @@ from hanse.simcluster.facts import Fact, FactKind
 from hanse.simcluster.inputs import Claim, EpochId, Forget, GangId, HeldSet, Hold, Input
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
+from hanse.store.keys import BindingKey
 from hanse.store.schema import Desired
 from tests.sim import rooms
 from tests.sim.verdict import Court
@@ -102,6 +103,14 @@ class ClusterChecks:
     def node_changed(self, pool: PoolName, node: int, now_s: float) -> None:
         """Fate or an operator changed what a node offers, or foreign pods came to it."""
         self._node_changed_s[pool, node] = now_s
+
+    def binding_gone(self, key: BindingKey, engine: Engine) -> None:
+        """A binding was deleted: its agent has said that nothing of it is left, and nothing may be."""
+        gang = engine.gangs.get(GangId(key.job, key.attempt, key.part))
+        if gang is not None and gang.counts.occupying:
+            name = f"{key.job}/{key.attempt}.{key.part}"
+            what = f"{name} was released in {key.pool}, where {gang.counts.occupying} pods run"
+            self._accuse("S3", what, key.job, key.pool)
 
     def requeued(self, job: JobId, attempt: Attempt, engines: Iterable[Engine]) -> None:
         """A job waits again: this attempt of it must not have succeeded (P13)."""

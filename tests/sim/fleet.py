@@ -30,6 +30,7 @@ MODELS: Final = ("H100", "A100")
 LEVELS: Final = (Level(RACK, "rack"), Level(HOST, "host"))
 NODE: Final = Resources({GPU: GPUS_PER_NODE, CPU: 64_000, "memory": 256 * 2**30, PODS: 110})
 PER_GPU: Final = Resources({GPU: 1, CPU: 4_000, "memory": 8 * 2**30})
+WITHIN_QUOTA_P: Final = 0.9
 TIMING: Final = Timing(start=500, start_jitter=400, run=5_000, stop=400, tick=25)
 
 FLAVORS: Final = tuple(
@@ -93,24 +94,29 @@ def _queue(name: str, rng: Random) -> Queue:
     return Queue(uid, QueueName(name), COHORT.name if name != "q2" else "", quotas)
 
 
-def draw_job(rng: Random, swarm: Swarm, number: int) -> JobSpec:
-    """One gang: mostly one pod set of whole or half hosts, sometimes two sets, racks, slices, failures."""
-    sets = tuple(_pod_set(rng, swarm, f"s{index}") for index in range(rng.choice((1, 1, 1, 2))))
+def draw_job(rng: Random, swarm: Swarm, number: int, queues: tuple[Queue, ...]) -> JobSpec:
+    """One gang: mostly one pod set of whole or half hosts, sometimes two sets, racks, slices, failures.
+
+    Mostly it is within its queue's quota, so that queues are full and jobs wait for each other, not for ever.
+    """
+    queue = rng.choice(queues)
+    most = max(quota.nominal[GPU] for quota in queue.quotas) if rng.random() < WITHIN_QUOTA_P else 10**6
+    sets = tuple(_pod_set(rng, swarm, f"s{index}", most) for index in range(rng.choice((1, 1, 1, 2))))
     return JobSpec(
         name=f"job-{number}",
-        queue=QueueName(f"q{rng.randrange(3)}"),
+        queue=queue.name,
         pod_sets=sets,
         priority_class=rng.choice(("", "normal", "high")),
-        duration_s=rng.choice((0, 0, 0, 3)),
+        duration_s=rng.choice((0, 0, 0, 0, 0, 3)),
         restart=RestartPolicy(max_retries=rng.choice((0, 1, 2))),
         max_pools=2 if swarm.split and len(sets) == 1 and rng.random() < 0.6 else 1,
         start_skew_max_s=rng.choice((5, 60)),
     )
 
 
-def _pod_set(rng: Random, swarm: Swarm, name: str) -> PodSet:
-    count = rng.choice((1, 1, 2, 2, 3, 4, 6, 8))
+def _pod_set(rng: Random, swarm: Swarm, name: str, gpus_max: int) -> PodSet:
     gpus = rng.choice((1, 2, 4, 8, 8))
+    count = min(rng.choice((1, 1, 2, 2, 3, 4, 6, 8)), max(1, gpus_max // gpus))
     return PodSet(
         name=name,
         count=count,
@@ -121,7 +127,7 @@ def _pod_set(rng: Random, swarm: Swarm, name: str) -> PodSet:
             image="train",
             command=("train",),
             env=(
-                EnvVar(RUNTIME_ENV, f"{rng.choice((0.5, 2, 5, 15)):g}"),
+                EnvVar(RUNTIME_ENV, f"{rng.choice((0.5, 2, 5, 10)):g}"),
                 EnvVar(EXIT_ENV, "1" if rng.random() < swarm.pod_fail_p else "0"),
             ),
         ),

@@ -68,7 +68,7 @@ class People:
         number = 0
         while number < jobs:
             batch = [
-                draw_job(self._rng, swarm, number + i)
+                draw_job(self._rng, swarm, number + i, self._world.fleet.queues)
                 for i in range(min(self._rng.randint(1, BATCH_MAX), jobs - number))
             ]
             number += len(batch)

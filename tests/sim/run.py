@@ -23,7 +23,7 @@ from tests.sim.mutants import MUTANTS, applied
 from tests.sim.nemesis import Nemesis
 from tests.sim.people import People
 from tests.sim.story import LogTeller
-from tests.sim.swarm import Swarm, draw
+from tests.sim.swarm import NOTHING_FIXED, Swarm, draw
 from tests.sim.verdict import Violation
 from tests.sim.world import World
 
@@ -52,7 +52,7 @@ class Outcome:
 def run_seed(seed: int, *, mutant: str = "", story: bool = False) -> Outcome:
     """Run one seed to its end; `story`: tell everything.
 
-    With a deliberate bug the seed draws the same federation; the faults that the bug needs are in for certain.
+    With a deliberate bug the seed draws the same federation; the faults that the bug needs have fixed rates.
     """
     began_s = time.perf_counter()
     logging.disable(logging.NOTSET if story else logging.CRITICAL)
@@ -61,7 +61,7 @@ def run_seed(seed: int, *, mutant: str = "", story: bool = False) -> Outcome:
     try:
         bug = MUTANTS[mutant] if mutant else None
         with applied(bug):
-            return _run(seed, draw(Random(f"{seed}/swarm"), always=bug.needs if bug else ()), began_s, story)
+            return _run(seed, draw(Random(f"{seed}/swarm"), bug.needs if bug else NOTHING_FIXED), began_s, story)
     finally:
         gc.enable()
         logging.disable(logging.NOTSET)

@@ -5,9 +5,10 @@ agent that is always down meets no stale summary). So each family of faults is i
 gets a rate over two orders of magnitude. Some seeds draw calm weather, and show that the product works at all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from random import Random
+from types import MappingProxyType
 from typing import Final
 
 NEVER: Final = 0.0
@@ -119,6 +120,8 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "hasty users": ("user_repeat_p", "user_crash_p"),
 }
 
+NOTHING_FIXED: Final[Mapping[str, float]] = MappingProxyType({})
+
 IN_P: Final = 0.4
 """How likely each family is to exist in a run."""
 
@@ -130,11 +133,11 @@ BOUNDS: Final[dict[str, tuple[float, float]]] = {
 }
 
 
-def draw(rng: Random, *, always: Sequence[str] = ()) -> Swarm:
-    """The swarm of a seed: a function of `rng` and of the families that are in for certain."""
+def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
+    """The swarm of a seed: a function of `rng`, but for the fields whose values are fixed."""
     drawn: dict[str, float] = {}
-    for family, names in FAMILIES.items():
-        if rng.random() < IN_P or family in always:
+    for names in FAMILIES.values():
+        if rng.random() < IN_P:
             for name in names:
                 drawn[name] = _draw_rate(rng, name)
     replicas = rng.choice((1, 2, 2, 2, 3))
@@ -142,7 +145,7 @@ def draw(rng: Random, *, always: Sequence[str] = ()) -> Swarm:
         replicas=replicas,
         pools=rng.choice((2, 2, 3)),
         nodes_max=rng.randint(4, 12),
-        jobs=rng.randint(8, 18),
+        jobs=rng.randint(10, 24),
         split=rng.random() < 0.3,
         faults_s=rng.choice((30.0, 45.0, 60.0)),
         late_max_s=rng.choice((8.0, 20.0)),
@@ -150,7 +153,7 @@ def draw(rng: Random, *, always: Sequence[str] = ()) -> Swarm:
         store_late_p=rng.choice((0.2, 0.5, 0.9)),
         bus_absent=rng.random() < 0.1 and replicas == 1,
     )
-    return replace(swarm, **drawn)  # type: ignore[arg-type]  # every drawn field is a float
+    return replace(swarm, **{**drawn, **fixed})  # type: ignore[arg-type]  # every such field is a float
 
 
 def _draw_rate(rng: Random, name: str) -> float:

@@ -312,6 +312,9 @@ class World:
             key = event.kv.key
             if key.startswith(keys.BINDINGS) and event.kind is EventKind.PUT:
                 self.cluster_checks.binding_seen(self.view.bindings[key])
+            elif key.startswith(keys.BINDINGS):
+                gone = keys.parse_binding(key)
+                self.cluster_checks.binding_gone(gone, self._engine(gone.pool))
             elif key.startswith(keys.STATES) and event.kind is EventKind.PUT:
                 self._state_written(keys.job_of(key), self.view.before[key])
         self.store_checks.revision_made()
@@ -338,12 +341,14 @@ class World:
         if isinstance(change, Hold) and not refused:
             self.summary_checks.held(engine, change)
 
+    def _engine(self, pool: PoolName) -> ObservedEngine:
+        return next(site.engine for site in self.pools if site.name == pool)
+
     def _heard(self, client: Actor, message: Message) -> None:
         """An agent said something over its link."""
         if not isinstance(message, link_pb2.AttachRequest) or message.WhichOneof("body") != "summary":
             return
-        engine = next(site.engine for site in self.pools if site.name == message.summary.pool)
-        self.summary_checks.said(engine, message.summary)
+        self.summary_checks.said(self._engine(PoolName(message.summary.pool)), message.summary)
 
     def noted(self, engine: ObservedEngine, fact: Fact) -> None:
         """Pods changed."""
