@@ -7,7 +7,7 @@ through, a checker or a fault is missing, and that is what this table is for.
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from tests.sim import agent_bugs, global_bugs
@@ -29,7 +29,7 @@ class Mutant:
     rule: str
     seeds: int
     patch: Patch
-    needs: Mapping[str, float] = NOTHING_FIXED
+    needs: Mapping[str, float] = field(default_factory=lambda: NOTHING_FIXED)
 
 
 @contextmanager
