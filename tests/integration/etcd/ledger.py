@@ -29,6 +29,7 @@ T = TypeVar("T")
 
 PATIENCE_S: Final = 60.0
 LOOK_EVERY_S: Final = 0.02
+WRITE_DEADLINE_S: Final = 2.0
 
 
 async def until(holds: Callable[[], bool | Awaitable[bool]], *, patience_s: float = PATIENCE_S) -> None:
@@ -82,7 +83,7 @@ class Ledger:
                 (ModRevisionIs(key, 0), ModRevisionIs(head, at)), (Put(key, key.encode()), Put(head, key.encode()))
             )
             try:
-                outcome = await store.transact(txn)
+                outcome = await store.transact(txn, deadline_s=WRITE_DEADLINE_S)
             except StoreUnavailable:
                 self.refused.add(key)
                 self.outages += 1
@@ -110,7 +111,7 @@ class Ledger:
         """Change the key that unknown transactions compare, whatever its revision; its new revision."""
         while True:
             try:
-                outcome = await store.transact(Txn((), (Put(head, b"settled"),)))
+                outcome = await store.transact(Txn((), (Put(head, b"settled"),)), deadline_s=WRITE_DEADLINE_S)
             except StoreUnavailable:
                 self.outages += 1
                 await asyncio.sleep(LOOK_EVERY_S)

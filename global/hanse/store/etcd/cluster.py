@@ -20,9 +20,9 @@ import grpc
 from hanse.kit.tasks import cancelled
 from hanse.store.contract import StoreUnavailable
 from hanse.store.etcd.faults import Failed, Fate
-from hanse.store.etcd.member import Member, Metadata
+from hanse.store.etcd.member import Member
 from hanse.store.etcd.options import EtcdOptions
-from hanse.store.etcd.tokens import Tokens
+from hanse.store.etcd.tokens import Metadata, Tokens
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +55,7 @@ class Cluster:
         endpoints = list(options.endpoints)
         rng.shuffle(endpoints)
         self.name = f"etcd at {', '.join(options.endpoints)}"
-        self._members = [
-            Member(one, credentials, self._admit, lambda: self.tokens.token, self._look_again) for one in endpoints
-        ]
+        self._members = [Member(one, credentials, self._admit, self.tokens, self._look_again) for one in endpoints]
         self._id = 0
         self._foreign: set[int] = set()
         self._changed = asyncio.Event()
@@ -119,7 +117,7 @@ class Cluster:
             timeout_s = min(left_s, max(TRY_S, left_s / 2)) if repeat else left_s
             metadata: Metadata = ()
             try:
-                metadata = await self.tokens.metadata(member, timeout_s=timeout_s)
+                metadata = await member.metadata(timeout_s=timeout_s)
                 return await attempt(member, timeout_s, metadata)
             except Failed as failed:
                 if failed.fate is Fate.NOT_KNOWN_TO and self.tokens.user:

@@ -11,7 +11,8 @@ from hanse.etcd.v3 import rpc_pb2 as pb
 from hanse.store.contract import WRITE_DEADLINE_S, LeaseGone
 from hanse.store.etcd.cluster import Cluster
 from hanse.store.etcd.faults import Failed, Fate
-from hanse.store.etcd.member import Member, Metadata
+from hanse.store.etcd.member import Member
+from hanse.store.etcd.tokens import Metadata
 
 LEASE_BITS = 62
 

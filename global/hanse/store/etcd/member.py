@@ -22,6 +22,7 @@ import grpc
 from hanse.etcd.v3 import rpc_pb2 as pb
 from hanse.etcd.v3 import rpc_pb2_grpc as rpc
 from hanse.store.etcd.faults import Failed, Fate, fate_of, plain
+from hanse.store.etcd.tokens import WITH_LEADER, Metadata, Tokens
 
 PULSE_EVERY_S: Final = 0.5
 PULSE_TIMEOUT_S: Final = 1.0
@@ -49,7 +50,6 @@ CHANNEL_OPTIONS: Final = (
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
-Metadata: TypeAlias = tuple[tuple[str, str], ...]
 UnaryCall: TypeAlias = grpc.aio.UnaryUnaryMultiCallable[Request, Response]
 StreamCall: TypeAlias = grpc.aio.StreamStreamCall[Request, Response]
 
@@ -83,14 +83,15 @@ class Member:
         endpoint: str,
         credentials: grpc.ChannelCredentials | None,
         admit: Callable[[int], bool],
-        token: Callable[[], Metadata],
+        tokens: Tokens,
         on_change: Callable[[], None],
     ) -> None:
         self.endpoint = endpoint
         self.trouble = "has not answered yet"
         self.vitals: Vitals | None = None
         self._admit = admit
-        self._token = token
+        self._tokens = tokens
+        self._stranger = False
         self._on_change = on_change
         self._loop = asyncio.get_running_loop()
         self._heard_s = float("-inf")
@@ -101,7 +102,7 @@ class Member:
         self.kv = rpc.KVStub(bulk)
         self.watch = rpc.WatchStub(bulk)
         self.lease = rpc.LeaseStub(quick)
-        self.auth = rpc.AuthStub(quick)
+        self._auth = rpc.AuthStub(quick)
         self._maintenance = rpc.MaintenanceStub(quick)
 
     async def call(
@@ -122,6 +123,18 @@ class Member:
             self._under_way.pop(call, None)
         self._heard_s = self._loop.time()
         return response
+
+    async def metadata(self, *, timeout_s: float) -> Metadata:
+        """What to send with a request. Raises Failed: DENIED for a wrong password, else NOT_DONE."""
+
+        async def authenticate(request: pb.AuthenticateRequest) -> pb.AuthenticateResponse:
+            call = self._auth.Authenticate
+            answer = await self.call(call, request, timeout_s=timeout_s, metadata=(WITH_LEADER,))
+            if not self._is_ours(answer.header.cluster_id):
+                raise Failed(Fate.NOT_DONE, f"{self.endpoint} {self.trouble}")
+            return answer
+
+        return await self._tokens.metadata(authenticate)
 
     async def renew(self, lease: int, *, timeout_s: float, metadata: Metadata) -> int:
         """Keep a lease alive, tried once: seconds, or 0 if there is no such lease. Raises Failed."""
@@ -182,12 +195,14 @@ class Member:
     # ------------------------------------------------------------------------------------------- the pulse
 
     async def _take_pulse(self) -> None:
+        token = self._tokens.token
         try:
-            status = await self._maintenance.Status(
-                pb.StatusRequest(), timeout=PULSE_TIMEOUT_S, metadata=self._token()
-            )
+            status = await self._maintenance.Status(pb.StatusRequest(), timeout=PULSE_TIMEOUT_S, metadata=token)
         except grpc.aio.AioRpcError as error:
-            self._no_pulse(error)
+            if fate_of(error.details() or "") in (Fate.NOT_KNOWN_TO, Fate.DENIED):
+                await self._introduce_ourselves(token)
+            else:
+                self._no_pulse(error)
             return
         self._heard_s = self._loop.time()
         full = any("NOSPACE" in text for text in status.errors)
@@ -195,8 +210,8 @@ class Member:
         self._change(self._trouble_of(status))
 
     def _trouble_of(self, status: pb.StatusResponse) -> str:
-        if not self._admit(status.header.cluster_id):
-            return f"belongs to another cluster (its id is {status.header.cluster_id:x})"
+        if not self._is_ours(status.header.cluster_id):
+            return self.trouble
         if not status.leader:
             return "knows no leader (a majority of its cluster has to run)"
         if status.is_learner:
@@ -205,12 +220,32 @@ class Member:
             return "has damaged data (alarm CORRUPT): restore it"
         return ""
 
-    def _no_pulse(self, error: grpc.aio.AioRpcError) -> None:
-        if fate_of(error.details() or "") in (Fate.NOT_KNOWN_TO, Fate.DENIED):
-            # Servers after 3.6 want a token for this too. It answers, that is what matters.
-            self._heard_s = self._loop.time()
+    def _is_ours(self, cluster_id: int) -> bool:
+        """Whether its cluster is the one that we belong to; if not, that is its trouble."""
+        self._stranger = not self._admit(cluster_id)
+        if self._stranger:
+            self._change(f"belongs to another cluster (its id is {cluster_id:x})")
+        return not self._stranger
+
+    async def _introduce_ourselves(self, refused: Metadata) -> None:
+        """The server (3.6 or newer) wants to know who asks for its status. It answers, so it is well as far as we
+        know; its cluster it names when it gives us a token."""
+        self._heard_s = self._loop.time()
+        if self._stranger:
+            return
+        self._tokens.refused(refused)
+        try:
+            await self.metadata(timeout_s=PULSE_TIMEOUT_S)
+        except Failed as failed:
+            if failed.fate is not Fate.DENIED:
+                return
+        if self._tokens.token and not refused:
+            self.look()
+        else:
             self._change("")
-        elif error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+
+    def _no_pulse(self, error: grpc.aio.AioRpcError) -> None:
+        if error.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
             self._change(f"cannot be reached ({plain(error.details() or '')})")
             self._drop()
         elif self._loop.time() - self._heard_s > PULSE_TIMEOUT_S:

@@ -46,9 +46,10 @@ from hanse.store.etcd import codec
 from hanse.store.etcd.cluster import OPEN_DEADLINE_S, Cluster
 from hanse.store.etcd.faults import Failed, Fate
 from hanse.store.etcd.leases import Leases
-from hanse.store.etcd.member import Member, Metadata
+from hanse.store.etcd.member import Member
 from hanse.store.etcd.options import EtcdOptions
 from hanse.store.etcd.steps import Steps
+from hanse.store.etcd.tokens import Metadata
 from hanse.store.etcd.watches import Watches
 
 _CLOSED: Final = "the store is closed"

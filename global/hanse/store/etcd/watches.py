@@ -27,7 +27,8 @@ from hanse.store.contract import Compacted, StoreUnavailable
 from hanse.store.etcd import codec
 from hanse.store.etcd.cluster import RETRY_FIRST_S, RETRY_MAX_S, TRY_S, Cluster
 from hanse.store.etcd.faults import Failed, Fate, fate_of
-from hanse.store.etcd.member import Member, Metadata, StreamCall
+from hanse.store.etcd.member import Member, StreamCall
+from hanse.store.etcd.tokens import Metadata
 from hanse.store.etcd.watch import EtcdWatch
 
 log = logging.getLogger(__name__)
@@ -111,14 +112,17 @@ class Watches:
             while not self._watches:
                 self._news.clear()
                 await self._news.wait()
+            began_s = self._loop.time()
+            metadata: Metadata = ()
             try:
-                began_s = self._loop.time()
                 member = await self._cluster.member(until_s=began_s + TRY_S)
-                metadata = await self._cluster.tokens.metadata(member, timeout_s=TRY_S)
+                metadata = await member.metadata(timeout_s=TRY_S)
                 await self._stream(member, metadata)
             except StoreUnavailable as error:
                 self._down(str(error))
             except Failed as failed:
+                if failed.fate is Fate.NOT_KNOWN_TO:
+                    self._cluster.tokens.refused(metadata)
                 self._down(f"{self._cluster.name}: {failed.cause}")
             pause_s = RETRY_FIRST_S if self._loop.time() - began_s > TRY_S else min(RETRY_MAX_S, pause_s * 2)
             await asyncio.sleep(pause_s)
