@@ -104,7 +104,7 @@ def run(args: Mapping[str, str]) -> BenchResult:
         seed=read.whole("SEED", 1),
     )
     given = read.done()
-    rate, cpu_us = process.run(_rate(load, load.seconds))
+    rate, cpu_us = process.run(placed_per_s(load, load.seconds))
     latencies_ms, asked = process.run(_latency(load, rate * load.share))
     figures = {
         "gangs_per_s": rate,
@@ -184,7 +184,7 @@ class Gangs:
 # ---- phases -------------------------------------------------------------------------------------------------
 
 
-async def _rate(load: Load, seconds: float, profile: cProfile.Profile | None = None) -> tuple[float, float]:
+async def placed_per_s(load: Load, seconds: float, profile: cProfile.Profile | None = None) -> tuple[float, float]:
     """Gangs placed per second, and microseconds of CPU (all threads) for each of them."""
     with TemporaryDirectory(dir=Path.cwd(), prefix=".bench-embedded-") as folder:
         options = UpOptions(
@@ -278,7 +278,7 @@ def _cpu_s() -> float:
 def _time_share(load: Load) -> dict[str, float]:
     """Share of the loop thread's self time by package, most first."""
     profile = cProfile.Profile()
-    process.run(_rate(load, min(load.seconds, 8.0), profile))
+    process.run(placed_per_s(load, min(load.seconds, 8.0), profile))
     spent: Counter[str] = Counter()
     for (file, _, _), (_, _, self_s, _, _) in pstats.Stats(profile).stats.items():  # type: ignore[attr-defined]
         spent[_package(file)] += self_s

@@ -191,9 +191,9 @@ async def _export(config: TelemetryConfig, clock: Clock, stack: AsyncExitStack) 
     newest: Outlet[Sequence[Reading]] = Outlet(
         "metrics", metrics_out.export, halt=metrics_out.halt, items_max=1, batch_max=1, pause_s=SPANS_PAUSE_S
     )
+    for observe in (spans.observe, newest.observe):
+        stack.enter_context(metrics.REGISTRY.observed(observe))
     stack.push_async_callback(_close, spans, newest)
-    for outlet in (spans, newest):
-        stack.enter_context(metrics.REGISTRY.observed(outlet.observe))
     TRACER.begin(spans.put, ratio=config.trace_ratio)
     log.info("otlp_export_started", extra={"endpoint": config.otlp, "trace_ratio": config.trace_ratio})
     return asyncio.create_task(_push(newest, config.metrics_interval_s), name="telemetry-metrics")
@@ -210,6 +210,8 @@ async def _close(spans: Outlet[Span], newest: Outlet[Sequence[Reading]]) -> None
     TRACER.end()
     newest.put(metrics.REGISTRY.collect())
     await asyncio.gather(asyncio.to_thread(spans.close), asyncio.to_thread(newest.close))
+    spans.observe()
+    newest.observe()
 
 
 # ---- the process itself --------------------------------------------------------------------------------------
