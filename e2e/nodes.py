@@ -64,7 +64,7 @@ def fail(plane: ControlPlane, name: str) -> None:
 def restore(plane: ControlPlane, name: str) -> None:
     """It comes back, empty, and takes work."""
     metadata = {"labels": {PLAYED[0]: PLAYED[1]}}
-    plane.call("PATCH", f"{NODES}/{name}", {"metadata": metadata, "spec": {"unschedulable": None}})
+    plane.call("PATCH", f"{NODES}/{name}", {"metadata": metadata, "spec": {"unschedulable": None, "taints": None}})
 
 
 def _node(plane: ControlPlane, host: Host) -> dict[str, Any]:

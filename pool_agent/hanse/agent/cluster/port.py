@@ -8,8 +8,9 @@ not the claimed one (P8).
 
 Rules that an adapter keeps:
 
-* `write` applies its operations in order, each alone: after a crash any prefix may have happened, and a `StartPods`
-  may have created only some of its pods. Each operation is idempotent, so the agent repeats what it is unsure of.
+* `write` applies its operations each alone: those on one gang in their order, an accepted revision before whatever
+  follows it, those on different gangs in any order. After a crash some may have happened and others not, and a
+  `StartPods` may have created only some of its pods. Each is idempotent, so the agent repeats what it is unsure of.
 * A pod object stays visible until the agent forgets the gang (`ForgetGang`), also when it has finished, unless its
   node or somebody else removed it: then it is simply no longer listed.
 * Watching is a hint (level, not edge): `watch` tells that something changed and what it is now; a lost watch is
@@ -168,11 +169,11 @@ class ClusterPort(Protocol):
         ...
 
     async def write(self, epoch: Epoch, ops: Sequence[ClusterWrite]) -> tuple[WriteResult, ...]:
-        """Apply the operations in order, each alone; one result each.
+        """Apply the operations, each alone; one result each, in order.
 
         Raises:
             Superseded: `epoch` is not the claimed one; nothing more of `ops` was done.
-            ClusterUnavailable: any prefix of `ops` may be in effect.
+            ClusterUnavailable: any of `ops` may be in effect.
         """
         ...
 

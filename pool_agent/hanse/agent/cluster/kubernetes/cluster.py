@@ -19,19 +19,20 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Final
 
 import msgspec
 
-from hanse.agent.cluster.kubernetes.api import Access, Api, Refused
+from hanse.agent.cluster.kubernetes.api import Access, Api
 from hanse.agent.cluster.kubernetes.counting import counts_of
 from hanse.agent.cluster.kubernetes.hands import Hands
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.logs import lines_of
 from hanse.agent.cluster.kubernetes.mirror import Mirror
 from hanse.agent.cluster.kubernetes.names import PodKey, own_pod, pod_name
-from hanse.agent.cluster.kubernetes.objects import NODE, POD, PodObject
+from hanse.agent.cluster.kubernetes.objects import NODE, POD, PodObject, read
 from hanse.agent.cluster.kubernetes.pods import Start
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.kubernetes.starting import Starting
@@ -39,7 +40,7 @@ from hanse.agent.cluster.kubernetes.telling import Told
 from hanse.agent.cluster.kubernetes.tending import Tending
 from hanse.agent.cluster.kubernetes.throttle import Throttle
 from hanse.agent.cluster.kubernetes.verdicts import own_pod_of, version_of
-from hanse.agent.cluster.kubernetes.watching import Follower, list_all
+from hanse.agent.cluster.kubernetes.watching import Expired, Follower, list_pages
 from hanse.agent.cluster.kubernetes.writing import Writing
 from hanse.agent.cluster.port import (
     PORT_DEADLINE_S,
@@ -64,6 +65,7 @@ log = logging.getLogger(__name__)
 
 NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = "/api/v1/pods"
+RELISTS_MAX: Final = 3
 LOG_LOOK_EVERY_S: Final = 0.5
 
 
@@ -151,19 +153,21 @@ class KubernetesCluster:
         self._told = self._told_of(mirror)
 
     async def _mirror_at(self, version: str) -> Mirror:
-        mirror = Mirror(self._ledgers.claim.federation)
-        try:
-            nodes = await list_all(self._api, NODES_PATH, at=version)
-            pods = await list_all(self._api, PODS_PATH, at=version)
-        except Refused as refused:
-            raise ClusterUnavailable(f"{self._where}: {refused}") from None
-        for item in nodes.items:
-            self._take_node(mirror, item, False)
-        for item in pods.items:
-            self._take_pod(mirror, item, False)
-        mirror.version = version_of(pods.version)
-        mirror.node_version, mirror.pod_version = nodes.version, pods.version
-        return mirror
+        """A mirror of the newest objects, or of those at an exact version."""
+        for _ in range(RELISTS_MAX):
+            mirror = Mirror(self._ledgers.claim.federation)
+            try:
+                mirror.node_version = await list_pages(
+                    self._api, NODES_PATH, partial(self._take_node, mirror), at=version
+                )
+                mirror.pod_version = await list_pages(
+                    self._api, PODS_PATH, partial(self._take_pod, mirror), at=version
+                )
+            except Expired:
+                continue
+            mirror.version = version_of(mirror.pod_version)
+            return mirror
+        raise ClusterUnavailable(f"{self._where}: pages of lists expire before they are read")
 
     def _told_of(self, mirror: Mirror) -> Told:
         """A list's state, all of it told."""
@@ -213,7 +217,7 @@ class KubernetesCluster:
             NODES_PATH,
             mirror.node_version,
             self._rng,
-            take=lambda item, gone: self._take_node(mirror, item, gone),
+            take=partial(self._take_node, mirror),
             told=self._wake,
         )
         pods = Follower(
@@ -221,14 +225,14 @@ class KubernetesCluster:
             PODS_PATH,
             mirror.pod_version,
             self._rng,
-            take=lambda item, gone: self._take_pod(mirror, item, gone),
+            take=partial(self._take_pod, mirror),
             told=self._wake,
         )
         await race(nodes=nodes.run(), pods=pods.run())
 
-    def _take_node(self, mirror: Mirror, item: msgspec.Raw, gone: bool) -> None:
+    def _take_node(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
         now_s = asyncio.get_running_loop().time()
-        node = NODE.decode(item)
+        node = read(NODE, item)
         name = NodeName(node.metadata.name)
         if gone:
             mirror.drop_node(name, now_s)
@@ -239,8 +243,8 @@ class KubernetesCluster:
             log.warning("node_unreadable", extra={"pool": self._pool, "node": name, "cause": str(error)})
             mirror.drop_node(name, now_s)
 
-    def _take_pod(self, mirror: Mirror, item: msgspec.Raw, gone: bool) -> None:
-        pod = POD.decode(item)
+    def _take_pod(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
+        pod = read(POD, item)
         if gone:
             mirror.drop_pod(pod.metadata.uid)
             return

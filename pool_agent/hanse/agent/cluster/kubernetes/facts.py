@@ -63,6 +63,12 @@ def node_facts(node: NodeObject) -> NodeFacts:
     )
 
 
+def is_silent(node: NodeObject) -> bool:
+    """Whether the control plane has not heard of its kubelet for a while. One that says it is not ready still speaks,
+    and ends its pods itself when it is told to."""
+    return any(condition.type == "Ready" and condition.status == "Unknown" for condition in node.status.conditions)
+
+
 def usage_of(pod: PodObject) -> Resources:
     """What a pod uses of its node, whether or not it has one yet."""
     spec = pod.spec

@@ -34,7 +34,7 @@ from hanse.agent.cluster.kubernetes.names import (
     pod_name,
     service_name,
 )
-from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, POD, Body, Meta, PodObject
+from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, POD, Body, Meta, PodObject, read
 from hanse.agent.cluster.kubernetes.pods import Place, Start, pod, service
 from hanse.agent.cluster.kubernetes.throttle import Throttle
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod
@@ -71,7 +71,7 @@ class Hands:
             await self._create(folder, service(start))
         except Refused as refused:
             _raise(refused)
-            found = PLAIN.decode(await self._read(f"{folder}/{service_name(start.key)}"))
+            found = read(PLAIN, await self._read(f"{folder}/{service_name(start.key)}"))
             if found.metadata.labels.get(FEDERATION) != start.federation:
                 what = f"service {service_name(start.key)} is there already, and it is not ours; rename or remove it"
                 raise NotTaken(what) from None
@@ -80,10 +80,10 @@ class Hands:
         """The pod of a place, new or as an earlier try left it. Raises NotTaken, NotYet, ClusterUnavailable."""
         folder = f"/api/v1/namespaces/{start.namespace}/pods"
         try:
-            return POD.decode(await self._create(folder, pod(start, place)))
+            return read(POD, await self._create(folder, pod(start, place)))
         except Refused as refused:
             _raise(refused)
-        found = POD.decode(await self._read(f"{folder}/{pod_name(place.key)}"))
+        found = read(POD, await self._read(f"{folder}/{pod_name(place.key)}"))
         if own_pod(found.metadata, start.federation) != place.key:
             what = f"pod {pod_name(place.key)} is there already, and it is not ours; rename or remove it"
             raise NotTaken(what)
@@ -100,7 +100,7 @@ class Hands:
         body = {"metadata": {**same, "labels": {EPOCH: epoch_text(start.epoch)}}}
         try:
             async with self.throttle:
-                return POD.decode(await self.api.patch(_path(meta.namespace, meta.name), body))
+                return read(POD, await self.api.patch(_path(meta.namespace, meta.name), body))
         except Refused as refused:
             raise NotYet(f"pod {meta.name}: {refused}") from None
 
@@ -158,7 +158,7 @@ class Hands:
         """What remains of it; nothing has no uid."""
         body: Body = {"gracePeriodSeconds": max(0, grace_s), "preconditions": {"uid": one.uid}}
         async with self.throttle:
-            return PLAIN.decode(await self.api.delete(_path(one.namespace, one.name), body)).metadata
+            return read(PLAIN, await self.api.delete(_path(one.namespace, one.name), body)).metadata
 
     async def _remove(self, one: OwnPod) -> None:
         """Deleted first: without its finalizer a pod that is still to run would be free of us."""
@@ -177,7 +177,7 @@ class Hands:
                 if refused.code != CONFLICT:
                     raise
             async with self.throttle:
-                rest = PLAIN.decode(await self.api.get(path)).metadata
+                rest = read(PLAIN, await self.api.get(path)).metadata
         raise NotYet(f"pod {one.name} changes all the time")
 
     async def remove_service(self, key: GangKey, namespace: str, federation: str) -> None:
@@ -185,7 +185,7 @@ class Hands:
         path = f"/api/v1/namespaces/{namespace}/services/{service_name(key)}"
         try:
             async with self.throttle:
-                meta = PLAIN.decode(await self.api.get(path)).metadata
+                meta = read(PLAIN, await self.api.get(path)).metadata
             if meta.labels.get(FEDERATION) == federation:
                 async with self.throttle:
                     await self.api.delete(path, {"preconditions": {"uid": meta.uid}})
@@ -198,7 +198,7 @@ class Hands:
     async def find(self, namespace: str, name: str) -> PodObject | None:
         """A pod of any name and owner. Raises ClusterUnavailable."""
         try:
-            return POD.decode(await self.api.get(_path(namespace, name)))
+            return read(POD, await self.api.get(_path(namespace, name)))
         except Refused as refused:
             if refused.code == NOT_FOUND:
                 return None
@@ -209,10 +209,10 @@ class Hands:
         labels = {FEDERATION: federation, JOB: key.job, ATTEMPT: str(key.attempt), PART: str(key.part)}
         query = {"labelSelector": ",".join(f"{name}={value}" for name, value in labels.items())}
         try:
-            page = ITEMS.decode(await self.api.get("/api/v1/pods", query, deadline_s=LIST_DEADLINE_S))
+            page = read(ITEMS, await self.api.get("/api/v1/pods", query, deadline_s=LIST_DEADLINE_S))
         except Refused as refused:
             raise ClusterUnavailable(f"the pods of {key} cannot be listed: {refused}") from None
-        found = [POD.decode(item) for item in page.items]
+        found = [read(POD, item) for item in page.items]
         own = [(pod_key, one) for one in found if (pod_key := own_pod(one.metadata, federation)) is not None]
         return sorted(own, key=lambda item: item[0])
 

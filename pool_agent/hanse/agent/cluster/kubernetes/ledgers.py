@@ -29,7 +29,7 @@ from hanse.agent.cluster.kubernetes.names import (
     gang_text,
     ledger_name,
 )
-from hanse.agent.cluster.kubernetes.objects import CONFIG, ITEMS, PLAIN, Body, ConfigObject
+from hanse.agent.cluster.kubernetes.objects import CONFIG, ITEMS, PLAIN, Body, ConfigObject, read
 from hanse.agent.cluster.kubernetes.settings import LEDGERS_MAX, KubernetesSettings
 from hanse.agent.cluster.kubernetes.spread import spread
 from hanse.agent.cluster.kubernetes.stored import Stored, decode, encode
@@ -158,30 +158,37 @@ class Ledgers:
         await self._see_all()
 
     async def _read(self) -> _Seen:
-        if not self._uid:
-            self._uid = PLAIN.decode(await self._api.get(f"{_NAMESPACES}/kube-system")).metadata.uid
         try:
-            found = CONFIG.decode(await self._api.get(f"{self._folder}/{CLAIM_NAME}"))
+            if not self._uid:
+                self._uid = read(PLAIN, await self._api.get(f"{_NAMESPACES}/kube-system")).metadata.uid
+            found = read(CONFIG, await self._api.get(f"{self._folder}/{CLAIM_NAME}"))
         except Refused as refused:
-            if refused.code != NOT_FOUND:
+            if refused.code != NOT_FOUND or not self._uid:
                 raise ClusterUnavailable(f"the claim cannot be read: {refused}") from None
-            return self._seen(_Seen(Claim(self._uid, "", Epoch(), 0), "", self._settings.ledgers))
-        said = found.data
-        claim = Claim(
-            self._uid, said.get("federation", ""), epoch_of(said.get("epoch", "")), int(said.get("revision", "0"))
-        )
-        return self._seen(_Seen(claim, found.metadata.resource_version, int(said.get("ledgers", "1"))))
-
-    def _seen(self, seen: _Seen) -> _Seen:
-        if not 1 <= seen.ledgers <= LEDGERS_MAX:
-            raise ClusterUnavailable(f"{CLAIM_NAME}: data.ledgers is {seen.ledgers}, not 1..{LEDGERS_MAX}; mend it")
+            seen = _Seen(Claim(self._uid, "", Epoch(), 0), "", self._settings.ledgers)
+        else:
+            seen = self._said(found)
         self.claim, self._claim_version = seen.claim, seen.version
         return seen
 
+    def _said(self, found: ConfigObject) -> _Seen:
+        said = found.data
+        try:
+            revision, ledgers = int(said["revision"]), int(said["ledgers"])
+            claim = Claim(self._uid, said["federation"], epoch_of(said["epoch"]), revision)
+        except (KeyError, ValueError) as error:
+            raise ClusterUnavailable(f"{CLAIM_NAME}: its data cannot be read: {error}; mend it") from None
+        if not 1 <= ledgers <= LEDGERS_MAX:
+            raise ClusterUnavailable(f"{CLAIM_NAME}: data.ledgers is {ledgers}, not 1..{LEDGERS_MAX}; mend it")
+        return _Seen(claim, found.metadata.resource_version, ledgers)
+
     async def _see_all(self) -> None:
-        query = {"labelSelector": LEDGER}
-        page = ITEMS.decode(await self._api.get(self._folder, query, deadline_s=LIST_DEADLINE_S))
-        listed = [CONFIG.decode(item) for item in page.items]
+        try:
+            answer = await self._api.get(self._folder, {"labelSelector": LEDGER}, deadline_s=LIST_DEADLINE_S)
+        except Refused as refused:
+            raise ClusterUnavailable(f"the gang records cannot be listed: {refused}") from None
+        page = read(ITEMS, answer)
+        listed = [read(CONFIG, item) for item in page.items]
         by_name = {found.metadata.name: found for found in listed}
         for number in range(self._count):
             found = by_name.get(ledger_name(number))
@@ -393,7 +400,7 @@ class Ledgers:
             if refused.code in _CONTENT and not create:
                 raise
             raise ClusterUnavailable(f"{name} cannot be written: {refused}") from None
-        return PLAIN.decode(answer).metadata.resource_version
+        return read(PLAIN, answer).metadata.resource_version
 
     async def _create(self, body: Body) -> bytes:
         try:
@@ -416,7 +423,7 @@ class Ledgers:
 
     async def _reread(self, name: str) -> ConfigObject:
         try:
-            return CONFIG.decode(await self._api.get(f"{self._folder}/{name}"))
+            return read(CONFIG, await self._api.get(f"{self._folder}/{name}"))
         except Refused as refused:
             raise ClusterUnavailable(f"{name} cannot be read: {refused}") from None
 

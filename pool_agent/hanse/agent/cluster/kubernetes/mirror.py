@@ -11,7 +11,7 @@ version wins, and a pod that is known to be gone does not come back.
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeVar
 
-from hanse.agent.cluster.kubernetes.facts import node_facts, usage_of, uses_node
+from hanse.agent.cluster.kubernetes.facts import is_silent, node_facts, usage_of, uses_node
 from hanse.agent.cluster.kubernetes.names import own_pod
 from hanse.agent.cluster.kubernetes.objects import NodeObject, PodObject
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod, own_pod_of, version_of
@@ -36,7 +36,7 @@ class Mirror:
         changed_nodes, changed_gangs: to be told, until somebody clears them.
         untended: gangs whose pods may need something done, likewise.
         watched: somebody follows, or followed, what it is told.
-        silent_since: nodes that are not ready, by the time at which that was first seen.
+        silent_since: nodes whose kubelet is silent, or that are gone, by the time at which that was first seen.
         refused_since: pods that the scheduler refuses, by uid, likewise.
     """
 
@@ -105,10 +105,10 @@ class Mirror:
     def set_node(self, node: NodeObject, now_s: float) -> None:
         """A node is new or changed. Raises ValueError if it cannot be read."""
         facts = node_facts(node)
-        if facts.ready:
-            self.silent_since.pop(facts.name, None)
-        else:
+        if is_silent(node):
             self.silent_since.setdefault(facts.name, now_s)
+        else:
+            self.silent_since.pop(facts.name, None)
         if self._nodes.get(facts.name) != facts:
             self._nodes[facts.name] = facts
             self.changed_nodes[facts.name] = None

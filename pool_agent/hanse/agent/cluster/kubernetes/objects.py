@@ -2,12 +2,16 @@
 
 Everything else in a body is skipped without being built: 5,000 nodes are 39 MB of JSON, and the official client's
 model objects for them cost eighteen times as much. What is absent has its default; what has another type than the
-API says is an error of the server, raised as `ValueError`.
+API says is an error of the server.
 """
 
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
+
+from hanse.agent.cluster.port import ClusterUnavailable
+
+T = TypeVar("T")
 
 
 class _Read(msgspec.Struct, rename="camel", frozen=True):
@@ -180,3 +184,11 @@ WATCH_EVENT: Final = msgspec.json.Decoder(WatchEvent)
 
 Body = dict[str, Any]
 """An object to be sent, as JSON."""
+
+
+def read(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw) -> T:
+    """A decoded body. Raises ClusterUnavailable: an answer that cannot be read is none."""
+    try:
+        return decoder.decode(data)
+    except msgspec.DecodeError as error:
+        raise ClusterUnavailable(f"the API server's answer cannot be read: {error}") from None

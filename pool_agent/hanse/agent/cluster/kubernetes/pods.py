@@ -62,8 +62,8 @@ class Start:
 
     @property
     def finds_itself(self) -> bool:
-        """Whether its pods have to find each other, and need a Service for it."""
-        return self.world_size > 1
+        """Whether there are pods here that have to find each other, and need a Service for it."""
+        return self.stored.pods > 1
 
     @property
     def world_size(self) -> int:

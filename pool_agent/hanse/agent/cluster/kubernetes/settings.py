@@ -18,8 +18,8 @@ class KubernetesSettings:
         requests_at_once: requests about pods that are under way at a time.
         requests_per_s: requests about pods; the claim, the ledgers, lists and watches do not count and never wait.
         requests_burst: requests about pods that may come at once after a quiet time.
-        node_lost_s: pods of a node that has not been ready for so long are given up and removed by force. The
-            control plane itself takes 40-50 s to notice that a node is silent.
+        node_lost_s: pods of a node whose kubelet has been silent for so long, as the control plane says, are given up
+            and removed by force. The control plane itself takes 40-50 s to say so.
         refused_s: a pod that the scheduler has not bound for so long, although it has its place, is given up.
         start_wait_s: how long a write waits for pods to be created; what is left then goes on behind it.
     """

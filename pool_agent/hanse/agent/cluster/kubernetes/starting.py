@@ -54,10 +54,12 @@ class Starting:
         self._changed = changed
         self._tasks: dict[GangKey, asyncio.Task[object]] = {}
         self._refused: dict[GangKey, str] = {}
+        self._awaited: set[GangKey] = set()
 
     def underway(self, key: GangKey) -> Underway | None:
-        """The start of a gang that is carried out here, or was refused here; None if there is none."""
-        if key in self._refused:
+        """The start of a gang that is carried out here, or was refused after somebody was told that it goes on; None
+        if there is none."""
+        if key in self._refused and key not in self._awaited:
             return Underway(self._refused[key])
         return Underway() if key in self._tasks else None
 
@@ -68,11 +70,16 @@ class Starting:
             self._tasks[start.key] = asyncio.create_task(self._run(start), name=f"start-{start.key}")
 
     async def wait(self, keys: Iterable[GangKey], wait_s: float) -> dict[GangKey, str]:
-        """Wait so long for starts to end; why those that were refused were."""
-        tasks = [task for key in keys if (task := self._tasks.get(key)) is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=wait_s)
-        return {key: self._refused[key] for key in keys if key in self._refused}
+        """Wait so long for starts to end; why those that were refused were. Those are over with that answer."""
+        waited = dict.fromkeys(keys)
+        tasks = [task for key in waited if (task := self._tasks.get(key)) is not None]
+        self._awaited.update(waited)
+        try:
+            if tasks:
+                await asyncio.wait(tasks, timeout=wait_s)
+            return {key: self._refused.pop(key) for key in waited if key in self._refused}
+        finally:
+            self._awaited.difference_update(waited)
 
     async def drop(self, key: GangKey) -> None:
         """Begin nothing more for this gang: what was begun has ended when this returns."""

@@ -10,21 +10,19 @@ import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
 import msgspec
 
 from hanse.agent.cluster.kubernetes.api import GONE, LIST_DEADLINE_S, Api, Refused
-from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, REFUSAL, WATCH_EVENT
+from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, REFUSAL, WATCH_EVENT, read
 from hanse.agent.cluster.port import ClusterUnavailable, WatchLost
 from hanse.kit.backoff import Backoff, BackoffPolicy
 
 log = logging.getLogger(__name__)
 
 PAGE: Final = 1_000
-RELISTS_MAX: Final = 3
 WATCH_FOR_S: Final = 300
 SILENCE_MAX_S: Final = 90.0
 """A server sends a bookmark every minute; one that is silent for longer may be gone."""
@@ -36,40 +34,36 @@ _BOOKMARK: Final = "BOOKMARK"
 _DELETED: Final = "DELETED"
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """All objects of one kind at a version, not decoded yet."""
-
-    version: str
-    items: list[msgspec.Raw]
+class Expired(Exception):
+    """The pages of a list went out of date while they were read: begin again."""
 
 
-async def list_all(api: Api, path: str, *, at: str = "") -> Listed:
-    """Every object, as new as when this was called, or as of an exact version.
+async def list_pages(api: Api, path: str, take: Callable[[msgspec.Raw], None], *, at: str = "") -> str:
+    """Give every object to `take`, page by page, so that a body is dropped once it is read.
+
+    Args:
+        at: an exact version; "" for the newest, of which nothing that was acknowledged before this call is missing.
+
+    Returns the version.
 
     Raises:
-        Refused: that version is not there (any more, or yet).
-        ClusterUnavailable: also when pages expire again and again.
+        Expired: what was taken is worth nothing.
+        ClusterUnavailable: also when an exact version is not there (any more, or yet).
     """
-    for _ in range(RELISTS_MAX):
-        try:
-            return await _list_once(api, path, at)
-        except Refused as refused:
-            if refused.code != GONE or at:
-                raise
-    raise ClusterUnavailable(f"{path}: its pages expire before they are read")
-
-
-async def _list_once(api: Api, path: str, at: str) -> Listed:
     query = {"limit": str(PAGE)}
     if at:
         query |= {"resourceVersion": at, "resourceVersionMatch": "Exact"}
-    items: list[msgspec.Raw] = []
     while True:
-        page = ITEMS.decode(await api.get(path, query, deadline_s=LIST_DEADLINE_S))
-        items += page.items
+        try:
+            page = read(ITEMS, await api.get(path, query, deadline_s=LIST_DEADLINE_S))
+        except Refused as refused:
+            if refused.code == GONE and "continue" in query:
+                raise Expired from None
+            raise ClusterUnavailable(f"{path} cannot be listed: {refused}") from None
+        for item in page.items:
+            take(item)
         if not page.metadata.continue_:
-            return Listed(page.metadata.resource_version, items)
+            return page.metadata.resource_version
         query = {"limit": str(PAGE), "continue": page.metadata.continue_}
 
 
@@ -138,10 +132,10 @@ class Follower:
                 self._told()
 
     def _event(self, line: bytes) -> None:
-        event = WATCH_EVENT.decode(line)
+        event = read(WATCH_EVENT, line)
         if event.type == _ERROR:
-            said = REFUSAL.decode(event.object)
+            said = read(REFUSAL, event.object)
             raise Refused(said.code, said.reason, said.message)
         if event.type != _BOOKMARK:
             self._take(event.object, event.type == _DELETED)
-        self.version = PLAIN.decode(event.object).metadata.resource_version
+        self.version = read(PLAIN, event.object).metadata.resource_version

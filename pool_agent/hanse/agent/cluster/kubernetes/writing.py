@@ -73,6 +73,7 @@ class Writing:
     async def _round(self, epoch: Epoch, ops: Sequence[Position], results: list[WriteResult]) -> None:
         await self._stop_starting(ops)
         namespaces = {key_of(op): self._namespace_of(op) for _, op in ops}
+        met = {key_of(op): self._has_service(key_of(op)) for _, op in ops}
         changed: dict[GangKey, Stored | None] = {}
         acts: dict[GangKey, Act] = {}
         for at, op in ops:
@@ -91,7 +92,7 @@ class Writing:
                 results[at] = Rejected(refused[key_of(op)])
         for _, op in ops:
             if (key := key_of(op)) in acts and self._ledgers.get(key) is None:
-                self._wish(op, namespaces[key])
+                self._wish(op, namespaces[key] if met[key] else "")
         await self._carry_out(epoch, acts, ops, results)
 
     def _wish(self, op: GangWrite, namespace: str) -> None:
@@ -151,6 +152,11 @@ class Writing:
         except (TimeoutError, NotYet, ClusterUnavailable) as error:
             log.info("write_goes_on", extra={"pool": self._pool, "cause": str(error)})
             self._tending.woken.set()
+
+    def _has_service(self, key: GangKey) -> bool:
+        """Whether a gang may have a Service. One that was never started has none, nor has a single pod."""
+        stored = self._ledgers.get(key)
+        return stored is None or (stored.record.started and stored.pods > 1)
 
     def _namespace_of(self, op: GangWrite) -> str:
         """Where the gang's pods are, or are to be."""

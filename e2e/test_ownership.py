@@ -1,0 +1,103 @@
+"""What is not ours is never adopted, changed or deleted on a real API server; what is ours is kept as long as it has
+to be, whoever deletes it."""
+
+import asyncio
+from typing import Any, Final
+
+from e2e.home import KubernetesHome
+from hanse.agent.cluster.port import ClusterPort, Done, ForgetGang, HoldGang, PodPhase, PodRun, Rejected, StopPods
+from hanse.model.selectors import Effect, Taint, Toleration
+from tests.contract.cluster_port.acts import (
+    FIRST,
+    SET,
+    counts_in,
+    forgotten,
+    key,
+    node_names,
+    record,
+    run_gang,
+    start,
+    until,
+    until_counts,
+)
+from tests.contract.cluster_port.homes import FOR_LONG_S, SMALL_POD
+
+JOBS: Final = "/api/v1/namespaces/hanse-jobs"
+TAINT: Final = {"key": "example.com/training", "value": "only", "effect": "NoSchedule"}
+
+
+async def call(home: KubernetesHome, method: str, path: str, body: object = None) -> Any:
+    return await asyncio.to_thread(home.plane.call, method, path, body)
+
+
+async def test_a_strangers_pod_of_the_same_name_is_left_alone(home: KubernetesHome, agent: ClusterPort) -> None:
+    held = record(key(), (await node_names(agent))[:2], resources=SMALL_POD)
+    name = f"{held.key.job}-1-0-{SET}-1"
+    theirs = {"metadata": {"name": name}, "spec": {"containers": [{"name": "main", "image": "x"}]}}
+    before = await call(home, "POST", f"{JOBS}/pods", theirs)
+    _, refused = await agent.write(FIRST, [HoldGang(held), start(held.key, home.run(SET, seconds=1))])
+    assert isinstance(refused, Rejected)
+    assert "not ours" in refused.reason
+    assert await agent.write(FIRST, [StopPods(held.key), ForgetGang(held.key)]) == (Done(), Done())
+    after = await call(home, "GET", f"{JOBS}/pods/{name}")
+    assert (after["metadata"]["uid"], after["spec"]["containers"]) == (
+        before["metadata"]["uid"],
+        before["spec"]["containers"],
+    )
+    assert "deletionTimestamp" not in after["metadata"]
+
+
+async def test_a_copy_of_a_pod_of_ours_is_a_strangers(home: KubernetesHome, agent: ClusterPort) -> None:
+    """Somebody debugs with a copy, labels and all."""
+    nodes = await node_names(agent)
+    held = record(key(), nodes[:1], resources=SMALL_POD)
+    await run_gang(agent, held, home.run(SET, seconds=FOR_LONG_S))
+    await until_counts(agent, held.key, lambda c: c.running == 1)
+    (ours,) = (await call(home, "GET", f"{JOBS}/pods"))["items"]
+    copy = {"metadata": {"name": "debug", "labels": ours["metadata"]["labels"]}, "spec": ours["spec"]}
+    await call(home, "POST", f"{JOBS}/pods", copy)
+    state = await until(agent, lambda s: bool(s.foreign))
+    assert [node for node, _ in state.foreign] == [nodes[0]]
+    assert counts_in(state, held.key).existing == 1
+    await agent.write(FIRST, [StopPods(held.key)])
+    await until_counts(agent, held.key, lambda c: c.occupying == 0)
+    await forgotten(agent, held.key)
+    (left,) = (await call(home, "GET", f"{JOBS}/pods"))["items"]
+    assert left["metadata"]["name"] == "debug"
+    assert "deletionTimestamp" not in left["metadata"]
+
+
+async def test_a_pod_that_somebody_deletes_is_told_with_its_end(home: KubernetesHome, agent: ClusterPort) -> None:
+    held = record(key(), (await node_names(agent))[:2], resources=SMALL_POD)
+    await run_gang(agent, held, home.run(SET, seconds=FOR_LONG_S))
+    await until_counts(agent, held.key, lambda c: c.running == 2)
+    await call(home, "DELETE", f"{JOBS}/pods/{held.key.job}-1-0-{SET}-0")
+    ended = await until_counts(agent, held.key, lambda c: c.failed == 1)
+    assert (ended.running, ended.missing, ended.exit_code, ended.reason) == (1, 0, 0, "")
+    assert [pod.phase for pod in await agent.pods(held.key)] == [PodPhase.FAILED, PodPhase.RUNNING]
+
+
+async def test_a_finished_pod_outlives_whoever_deletes_it(home: KubernetesHome, agent: ClusterPort) -> None:
+    held = record(key(), (await node_names(agent))[:1], resources=SMALL_POD)
+    await run_gang(agent, held, home.run(SET, seconds=0))
+    await until_counts(agent, held.key, lambda c: c.succeeded == 1)
+    await call(home, "DELETE", f"{JOBS}/pods/{held.key.job}-1-0-{SET}-0")
+    assert counts_in(await agent.list(), held.key).succeeded == 1
+    await forgotten(agent, held.key)
+    assert (await call(home, "GET", f"{JOBS}/pods"))["items"] == []
+
+
+async def test_a_tolerated_taint_keeps_nobody_away(home: KubernetesHome, agent: ClusterPort) -> None:
+    nodes = await node_names(agent)
+    await call(home, "PATCH", f"/api/v1/nodes/{nodes[0]}", {"spec": {"taints": [TAINT]}})
+    state = await until(agent, lambda s: any(node.taints for node in s.nodes))
+    told = Taint(TAINT["key"], TAINT["value"], Effect.NO_SCHEDULE)
+    assert [node.taints for node in state.nodes if node.taints] == [(told,)]
+    plain = home.run(SET, seconds=0)
+    tolerant = PodRun(SET, plain.image, (), (), plain.env, tolerations=(Toleration(told.key, False, told.value),))
+    for number, run, runs in ((1, tolerant, True), (2, plain, False)):
+        held = record(key(number), nodes[:1], resources=SMALL_POD)
+        await run_gang(agent, held, run)
+        ended = await until_counts(agent, held.key, lambda c: c.succeeded + c.failed == 1)
+        assert (ended.succeeded == 1) is runs
+        assert runs or (ended.infrastructure and "taint" in ended.reason)
