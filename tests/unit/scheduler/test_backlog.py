@@ -83,3 +83,18 @@ def test_refusals_in_a_row_make_the_pause_longer() -> None:
         backlog.refused(NUMBER, PoolName("p"), 0.0)
     assert backlog.avoided(3.9)
     assert not backlog.avoided(4.1)
+
+
+def test_a_gang_that_leaves_the_pool_ends_the_pause_and_the_refused_one_itself_does_not() -> None:
+    found = world({"p": inventory({"r1": 8}).shape()}, {H100: 640})
+    backlog = Backlog(found, pending([job(1, WANT)]))
+    for key in ("refused", "runs"):
+        found.put_binding(key, binding(7, "p", request(1), revision=8))
+    for _ in range(5):
+        backlog.refused(NUMBER, PoolName("p"), 0.0)
+    found.remove_binding("refused")
+    assert backlog.avoided(AVOID_FIRST_S)
+    found.answer_binding("runs")
+    found.remove_binding("runs")
+    assert backlog.avoided(AVOID_FIRST_S / 2)
+    assert not backlog.avoided(AVOID_FIRST_S)

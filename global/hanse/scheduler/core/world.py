@@ -66,7 +66,10 @@ class World:
         self._queue_values: dict[QueueName, tuple[Queue, int]] = {}
         self._pools: dict[PoolName, _Pool] = {}
         self.heard = 0  # summaries that came
-        self.released: dict[PoolName, int] = {}  # bindings of each pool that went away: places were given back
+        self.released: dict[
+            PoolName, int
+        ] = {}  # answered bindings of each pool that went away: places were given back
+        self._answered: set[str] = set()
         self._pool_of: dict[str, PoolName] = {}
         self._assumed: set[str] = set()
         self._quota_freed: dict[QueueUid, int] = {}
@@ -209,13 +212,20 @@ class World:
         self._pool(binding.pool).ledger.put(key, binding)
         self.usage.put(key, binding.queue, binding.charges)
 
+    def answer_binding(self, key: str) -> None:
+        """A live binding was written again: it was not refused, so it has places until it is gone."""
+        if key in self._pool_of:
+            self._answered.add(key)
+
     def remove_binding(self, key: str) -> None:
         """A binding is gone."""
         name = self._pool_of.pop(key, None)
         if name is None:
             return
         self._assumed.discard(key)
-        self.released[name] = self.released.get(name, 0) + 1
+        if key in self._answered:
+            self._answered.discard(key)
+            self.released[name] = self.released.get(name, 0) + 1
         binding = self._pool(name).ledger.remove(key)
         self.usage.remove(key)
         if binding is not None:

@@ -154,9 +154,12 @@ def _on_binding(world: World, event: Event) -> None:
     kv = event.kv
     if event.kind is EventKind.DELETE:
         world.remove_binding(kv.key)
-    elif not world.has_binding(kv.key) or world.is_assumed(kv.key):
+        return
+    if not world.has_binding(kv.key) or world.is_assumed(kv.key):
         facts = binding_facts(keys.parse_binding(kv.key), decode(kv.value, BindingValue), kv.create_revision)
         world.put_binding(kv.key, facts)
+    if kv.mod_revision > kv.create_revision:
+        world.answer_binding(kv.key)
 
 
 def _on_pool(world: World, event: Event) -> None:
