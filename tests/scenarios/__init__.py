@@ -48,5 +48,5 @@ Time and fate
 
 Showing
     jobs [GLOB] · count [GLOB] · job NAME · life NAME · explain NAME [nodes] · nodes NAME
-    pools · queues · cluster POOL · hosts POOL
+    pools · queues · cluster POOL · pods POOL · hosts POOL
 """

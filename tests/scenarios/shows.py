@@ -229,6 +229,15 @@ def _phases(gang: Gang) -> str:
     return told if gang.recorded else f"{told}, no record"
 
 
+async def pods(stage: Stage, line: Line) -> list[str]:
+    """How many pods of all gangs of a cluster are in each phase."""
+    site = stage.world.site(line.word(0, "a pool"))
+    site.cluster.sync()
+    found = [phase for gang in site.engine.gangs.values() for phase in gang.phase.tolist()]
+    told = ", ".join(f"{found.count(phase)} {word}" for phase, word in PHASES.items() if phase in found)
+    return [told or "no pods"]
+
+
 async def hosts(stage: Stage, line: Line) -> list[str]:
     """GPUs of every host of a cluster: how many of those that it offers are free."""
     site = stage.world.site(line.word(0, "a pool"))
@@ -248,5 +257,6 @@ VERBS: Final[dict[str, Act]] = {
     "pools": pools,
     "queues": queues,
     "cluster": cluster,
+    "pods": pods,
     "hosts": hosts,
 }
