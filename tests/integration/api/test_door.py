@@ -57,7 +57,8 @@ async def test_an_agent_without_the_token_is_told_so_and_reaches_nobody(token: s
     async with server(CREDENTIALS, echo) as address:
         stream = await Dialer([address], token=token)()
         with pytest.raises(StreamClosed, match="token"):
-            await stream.receive()
+            async with asyncio.timeout(PATIENCE_S):
+                await stream.receive()
         stream.close()
     assert echo.served == 0
 

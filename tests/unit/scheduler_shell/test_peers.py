@@ -13,12 +13,14 @@ from hanse.apiserver.ports import PartAt, PodRef
 from hanse.bus.inprocess import InProcessBus
 from hanse.kit.stream import StreamClosed
 from hanse.link.v1 import peer_pb2_grpc
-from hanse.model.detail import DetailReply, DetailRequest, LogQuestion, NodesQuestion
+from hanse.model.detail import DetailReply, DetailRequest, ExplainQuestion, LogQuestion, NodesQuestion
 from hanse.model.errors import HanseError, Unavailable
 from hanse.model.fence import Epoch, GangKey
-from hanse.model.ids import Attempt, JobId, NodeName, Part, PoolName, ReplicaId
+from hanse.model.ids import Attempt, JobId, NodeName, Part, PoolName, QueueName, ReplicaId
+from hanse.model.job import JobSpec, PodSet
 from hanse.model.lifecycle import State
 from hanse.model.placement import NodePlace
+from hanse.model.resources import Resources
 from hanse.model.summary import KnownSummary, PoolSummary
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.peer_client import GrpcPeers
@@ -30,7 +32,7 @@ from hanse.store import keys, schema
 from hanse.store.contract import Put, Txn
 from hanse.wire.peer import SUMMARIES_PER_FETCH_MAX, ask_from_wire, ask_to_wire, fetch_from_wire, fetch_to_wire
 from hanse.wire.summary import capacity_topic, summary_to_bytes, summary_topic
-from tests.unit.scheduler.worlds import QUEUE, inventory
+from tests.unit.scheduler.worlds import GPU, H100, QUEUE, inventory
 from tests.unit.scheduler_shell.puppet import CLOCK, Puppet, Stage, stage, submit, until, wait_state
 
 JOB = JobId(f"{QUEUE}-{7:016d}")
@@ -91,6 +93,17 @@ async def test_a_question_reaches_the_agent_of_another_replica_and_its_answer_co
         answer = await asking
         assert answer.places == tuple((POOL, place) for place in places)
         assert answer.silent == ()
+
+
+async def test_the_nearest_miss_of_a_pool_elsewhere_is_told_too() -> None:
+    async with two() as (_, _, second, agent):
+        job = JobSpec("job", QueueName("research"), (PodSet("worker", 9, 9, Resources({GPU: 8}), (H100,)),))
+        asking = asyncio.create_task(second.details.explain_nodes(JOB, job, [POOL], deadline_s=10))
+        question = await asked(agent)
+        assert isinstance(question.question, ExplainQuestion)
+        assert question.question.flavors == (H100,)
+        await agent.say(DetailReply(question.id, end=True, lines=("4 of 9 hosts in r1",)))
+        assert await asking == {POOL: ("4 of 9 hosts in r1",)}
 
 
 async def test_an_agent_that_leaves_amid_its_answer_is_silent_at_once() -> None:
