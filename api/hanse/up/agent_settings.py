@@ -127,7 +127,7 @@ class AgentSettings(ProcessSettings):
         _AGENT.silence_max_s,
         "A replica that has said nothing for so many seconds is left for another.",
         why="Three of its heartbeats.",
-        ge=3,
+        ge=4,
         le=600,
     )
     dial_deadline_s: float = setting(
