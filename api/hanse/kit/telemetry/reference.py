@@ -33,7 +33,8 @@ A job is traced from submit to its end, over all processes, if its submitter sen
 that trace. Of the jobs without one, a share of `--trace-ratio` is traced ({TRACE_RATIO:g} unless told otherwise;
 `hanse up`: all of them), each in a trace of its own. Every span carries `hanse.job`, those of an attempt
 `hanse.attempt` and `hanse.part`, and where they apply `hanse.pool`, `hanse.revision` and `hanse.reason`. Times are
-those of the machine that wrote them: between machines whose clocks differ, stages may overlap or gape by as much.
+those of the machine that wrote them: between machines whose clocks differ, stages may overlap or gape by as much. To
+find the trace of a job, search for the tag `hanse.job`; log lines about it carry the trace's id.
 
 | span | from when to when, and who tells it |
 |---|---|

@@ -142,7 +142,7 @@ async def telemetry(config: TelemetryConfig, clock: Clock) -> AsyncIterator[Runn
     """Tell what the configuration asks for while the block runs; nothing at all if it asks for nothing.
 
     Raises:
-        InvalidArgument: nobody can listen at the address for Prometheus.
+        InvalidArgument: nobody can listen at the address for Prometheus, or the exporter refuses its variables.
         FailedPrecondition: the OTLP exporter is not installed.
     """
     if not config.on:
@@ -178,8 +178,12 @@ async def _export(config: TelemetryConfig, clock: Clock, stack: AsyncExitStack) 
     except ImportError as error:
         what = f"the OTLP exporter is not installed ({error.name}): pip install 'hanse[otlp]'"
         raise FailedPrecondition(what, reason="NOT_INSTALLED", path="--otlp") from error
-    spans_out = SpansOut(config.otlp, config.resource)
-    metrics_out = MetricsOut(config.otlp, config.resource, since_ms=clock.now_ms(), now_ms=clock.now_ms)
+    try:
+        spans_out = SpansOut(config.otlp, config.resource)
+        metrics_out = MetricsOut(config.otlp, config.resource, since_ms=clock.now_ms(), now_ms=clock.now_ms)
+    except Exception as error:  # whatever the exporter says of the variables that it reads
+        what = f"the OTLP exporter cannot be set up: {error}; look at the OTEL_EXPORTER_OTLP_… variables"
+        raise InvalidArgument(what, reason="SETTING", path="--otlp") from error
     spans: Outlet[Span] = Outlet(
         "spans",
         spans_out.export,

@@ -1,13 +1,14 @@
 """What a process turns on, by settings and by the standard variables."""
 
 import asyncio
+import sys
 
 import pytest
 
 from hanse.kit.clock import SystemClock
 from hanse.kit.telemetry import TRACER, metrics
 from hanse.kit.telemetry.running import TRACE_RATIO, TelemetryConfig, telemetry, telemetry_config
-from hanse.model.errors import InvalidArgument
+from hanse.model.errors import FailedPrecondition, InvalidArgument
 
 
 def config(environment: dict[str, str] | None = None, **given: object) -> TelemetryConfig:
@@ -78,6 +79,22 @@ async def test_a_collector_that_is_down_neither_fails_nor_blocks(unused_tcp_port
         assert TRACER.on
     assert not TRACER.on
     assert loop.time() - begun < 8.0
+
+
+async def test_variables_that_the_exporter_cannot_use_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "zip")
+    with pytest.raises(InvalidArgument, match="zip"):
+        async with telemetry(config(otlp="127.0.0.1:4317"), SystemClock()):
+            pass
+    assert not TRACER.on
+
+
+async def test_an_exporter_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "hanse.kit.telemetry.otlp", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.grpc.metric_exporter", None)
+    with pytest.raises(FailedPrecondition, match=r"pip install 'hanse\[otlp\]'"):
+        async with telemetry(config(otlp="127.0.0.1:4317"), SystemClock()):
+            pass
 
 
 async def test_the_process_tells_of_itself() -> None:
