@@ -41,6 +41,15 @@ def opened(from_revision: int = 1) -> tuple[EtcdWatch, Desk]:
     return EtcdWatch(desk, "a", "b", from_revision=from_revision), desk
 
 
+def fill(watch: EtcdWatch, desk: Desk, *, events: int = 1, value: bytes = b"") -> int:
+    """Offer one revision after the other until the watch has had enough; the revision at which it had."""
+    for revision in range(1, 1_000):
+        watch.offer(message(*[revision] * events, value=value))
+        if desk.asked:
+            return revision
+    raise AssertionError("it takes everything")
+
+
 async def next_batch(watch: EtcdWatch) -> WatchBatch:
     async with asyncio.timeout(1.0):
         return await anext(watch)
@@ -100,10 +109,7 @@ async def test_a_large_message_is_cut_at_a_revision() -> None:
 
 async def test_a_full_buffer_gives_its_place_back_and_asks_again_when_it_is_read() -> None:
     watch, desk = opened()
-    revision = 0
-    while not desk.asked:
-        revision += 1
-        watch.offer(message(*[revision] * 100))
+    revision = fill(watch, desk, events=100)
     assert desk.asked == ["unserve"]
     assert revision == WATCH_BUFFER_EVENTS_MAX // 100 + 1
     assert not watch.wants_serving
@@ -117,10 +123,7 @@ async def test_a_full_buffer_gives_its_place_back_and_asks_again_when_it_is_read
 
 async def test_bytes_fill_the_buffer_too() -> None:
     watch, desk = opened()
-    revision = 0
-    while not desk.asked:
-        revision += 1
-        watch.offer(message(revision, value=bytes(1_000_000)))
+    revision = fill(watch, desk, value=bytes(1_000_000))
     assert revision == WATCH_BUFFER_BYTES_MAX // 1_000_000 + 1
 
 
