@@ -36,7 +36,7 @@ People
     quota QUEUE FLAVOR=64|none · reflavor FLAVOR [LABEL=V …]
 
 Time and fate
-    advance 5s · wait GLOB STATE [within=60s] [least=N]
+    advance 5s · wait GLOB STATE [within=60s] [least=N] · wait-held POOL NAME
     fail POOL PATH [remove] · restore POOL PATH · mark POOL PATH [cordoned=yes] [ready=no] [healthy=no] [RESOURCE=N]
     foreign POOL PATH name=N [gpus=8] [life=20s] · unforeign POOL NAME [grace=20s]
     kill|start|pause agent POOL [oldest] [for=10s] · kill|start|pause replica r0 [for=10s]

@@ -58,6 +58,17 @@ async def wait(stage: Stage, line: Line) -> list[str]:
     return []
 
 
+async def wait_held(stage: Stage, line: Line) -> list[str]:
+    """Until a cluster has the record of a job's gang, whoever knows of that already."""
+    site, job = _site(stage, line), stage.job(line, 1)
+    until_s = stage.world.loop.time() + WITHIN_S
+    while not any(gang.job == job for gang in site.engine.gangs):
+        if stage.world.loop.time() > until_s:
+            raise TooLate(f"line {line.number}: {site.name} holds nothing of it in time")
+        await asyncio.sleep(LOOK_S / 10)
+    return []
+
+
 async def weather(stage: Stage, line: Line) -> list[str]:
     stage.world.weather.swarm = changed_weather(stage.world.weather.swarm, line)
     return []
@@ -260,6 +271,7 @@ def _later(stage: Stage, span_s: float, undo: Callable[[], object]) -> None:
 VERBS: Final[dict[str, Act]] = {
     "advance": advance,
     "wait": wait,
+    "wait-held": wait_held,
     "weather": weather,
     "fail": fail,
     "restore": restore,
