@@ -1,7 +1,8 @@
 """Which labels carry the topology, vendor by vendor, under the short names that people use for levels.
 
 Order within a dialect is coarse to fine. Directions differ between vendors: AWS numbers its layers from the spine
-down, Topograph its tiers from the host up. A level that a vendor has no label for can be given one in the file.
+down, Topograph its tiers from the host up. A level that a vendor has no label for can be given one in the file;
+in the generic dialect every other name makes a label of its own.
 """
 
 from collections.abc import Mapping
@@ -12,8 +13,11 @@ REGION: Final = "topology.kubernetes.io/region"
 ZONE: Final = "topology.kubernetes.io/zone"
 CLIQUE: Final = "nvidia.com/gpu.clique"
 
+GENERIC: Final = "generic"
+GENERIC_LEVEL: Final = "cloud.provider.com/topology-"
+
 DIALECTS: Final[Mapping[str, Mapping[str, str]]] = {
-    "generic": {
+    GENERIC: {
         "block": "cloud.provider.com/topology-block",
         "rack": "cloud.provider.com/topology-rack",
         "nvlink": CLIQUE,

@@ -102,7 +102,7 @@ class LevelModel(_Strict):
     name: Name
     """Short name, by which jobs ask for it: `block`, `rack`, `nvlink`, `host`, or any other."""
     key: LabelKey | None = None
-    """Label that carries it. Default: what the pool's dialect says."""
+    """Label that carries it. Default: what the pool's dialect says; in the generic one, a label made of the name."""
     count: Count | None = None
     """Domains of this level in each domain of the level above; hosts, of the last level. Left out where `sizes` is
     given."""

@@ -19,7 +19,7 @@ from hanse.simcluster.spec import (
     hosts_in,
     uniform,
 )
-from hanse.up.fleet_dialects import DIALECTS, REGION, ZONE
+from hanse.up.fleet_dialects import DIALECTS, GENERIC, GENERIC_LEVEL, REGION, ZONE
 from hanse.up.fleet_file import BusyModel, GroupModel, LevelModel, PoolModel
 from hanse.up.fleet_gpus import CPU_HOST, GPU_MODELS
 
@@ -97,6 +97,8 @@ def _group(pool: PoolModel, group: GroupModel, path: str) -> NodeGroup:
 def _key(pool: PoolModel, level: LevelModel, path: str) -> str:
     known: Mapping[str, str] = DIALECTS[pool.dialect]
     key = level.key or known.get(level.name)
+    if key is None and pool.dialect == GENERIC:
+        key = GENERIC_LEVEL + level.name
     if key is None:
         _refuse(
             "LEVEL_UNKNOWN",

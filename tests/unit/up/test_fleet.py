@@ -63,6 +63,17 @@ def test_a_pool_is_understood() -> None:
     assert pool.cluster.timing.run == 30_000
 
 
+def test_the_generic_dialect_names_any_level() -> None:
+    text = pool_with("      - {gpu: a100, levels: [{name: shelf, count: 2}, {name: host, count: 3}]}\n")
+    pool = only_pool(text)
+    assert [(level.alias, level.key) for level in pool.levels] == [
+        ("shelf", "cloud.provider.com/topology-shelf"),
+        ("host", "kubernetes.io/hostname"),
+    ]
+    with pytest.raises(InvalidArgument, match='dialect gke has no label for "shelf"; set key'):
+        read_fleet(text.replace("    groups:", "    dialect: gke\n    groups:"))
+
+
 def test_nodes_carry_what_the_vendor_writes() -> None:
     table = NodeTable(only_pool(LAB).cluster)
     assert len(table) == 72
@@ -158,9 +169,9 @@ REFUSED = {
         'did you mean "h100"',
     ),
     "a level without a label": (
-        pool_with("      - levels: [{name: pod, count: 2}, {name: host, count: 2}]\n"),
+        pool_with("      - levels: [{name: pod, count: 2}, {name: host, count: 2}]\n", dialect="gke"),
         "pools[0].groups[0].levels[0]",
-        4,
+        5,
         "set key",
     ),
     "a level without a count": (
