@@ -1,0 +1,133 @@
+"""What operations do to a record, and which are done together."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hanse.agent.cluster.kubernetes.ops import Act, decide, rounds
+from hanse.agent.cluster.kubernetes.stored import Stored
+from hanse.agent.cluster.port import (
+    PAYLOAD_BYTES_MAX,
+    AcceptRevision,
+    ClusterWrite,
+    Done,
+    ForgetGang,
+    HoldGang,
+    PodRun,
+    Rejected,
+    StartPods,
+    StopPods,
+)
+from hanse.model.ids import JobId
+from tests.unit.agent_cluster.objects import EPOCH, GANG, SET, record, seen
+from tests.unit.agent_cluster.test_chores import (
+    BOUND,
+    COMPLETE,
+    CUT_OFF,
+    DONE,
+    GATED,
+    HELD,
+    RUNNING,
+    STARTED,
+    STOPPED,
+)
+
+OTHER = GANG._replace(job=JobId("aaaaaaaa-0000000000000002"))
+HOLD = HoldGang(record("n0", "n1", started=False))
+START = StartPods(GANG, "train", "", (PodRun(SET, "image:1", (), (), ()),))
+STOP = StopPods(GANG, 5)
+FORGET = ForgetGang(GANG)
+
+
+@pytest.mark.parametrize(
+    ("ops", "together"),
+    [
+        pytest.param([], [], id="nothing"),
+        pytest.param([HOLD, START], [[0, 1]], id="hold and start"),
+        pytest.param([AcceptRevision(1), HOLD, START], [[0], [1, 2]], id="an acceptance goes first"),
+        pytest.param([HOLD, AcceptRevision(1), STOP], [[0], [1], [2]], id="or last"),
+        pytest.param([STOP, FORGET], [[0], [1]], id="forgetting looks at what stopping did"),
+        pytest.param([STOP, ForgetGang(OTHER)], [[0, 1]], id="of another gang it does not"),
+        pytest.param([FORGET, HOLD], [[0], [1]], id="a gang that is forgotten is a new one after that"),
+        pytest.param([STOP, STOP], [[0, 1]], id="the same twice"),
+    ],
+)
+def test_rounds(ops: list[ClusterWrite], together: list[list[int]]) -> None:
+    assert list(rounds(ops)) == together
+
+
+def test_a_hold_is_written_once() -> None:
+    decision = decide(HOLD, None, (), "jobs")
+    assert (decision.stored, decision.result, decision.act) == (HELD, Done(), Act.NOTHING)
+    assert decide(HOLD, STARTED, (), "jobs").result == Done()
+    other = HoldGang(replace(HOLD.record, revision=8))
+    assert isinstance(decide(other, STARTED, (), "jobs").result, Rejected)
+    assert decide(other, STARTED, (), "jobs").stored == STARTED
+
+
+def test_a_hold_over_running_pods_is_refused_and_one_over_leftovers_is_not() -> None:
+    assert isinstance(decide(HOLD, None, [seen(**RUNNING)], "jobs").result, Rejected)
+    assert decide(HOLD, None, [seen(**GATED)], "jobs").result == Done()
+
+
+def test_a_payload_has_a_limit() -> None:
+    big = HoldGang(replace(HOLD.record, payload=bytes(PAYLOAD_BYTES_MAX + 1)))
+    assert isinstance(decide(big, None, (), "jobs").result, Rejected)
+
+
+@pytest.mark.parametrize(
+    ("stored", "act", "refused"),
+    [
+        pytest.param(None, Act.NOTHING, True, id="without a record"),
+        pytest.param(HELD, Act.START, False, id="held"),
+        pytest.param(STARTED, Act.START, False, id="cut off"),
+        pytest.param(COMPLETE, Act.NOTHING, False, id="complete: nothing is created any more"),
+        pytest.param(STOPPED, Act.NOTHING, False, id="complete and stopped"),
+        pytest.param(CUT_OFF, Act.NOTHING, True, id="stopped before it was complete"),
+    ],
+)
+def test_starts(stored: Stored | None, act: Act, refused: bool) -> None:
+    decision = decide(START, stored, (), "jobs")
+    assert (decision.act, isinstance(decision.result, Rejected)) == (act, refused)
+    if act is Act.START:
+        assert decision.stored == STARTED
+
+
+def test_a_start_without_an_image_is_refused() -> None:
+    bare = replace(START, runs=(PodRun(SET, "", (), (), ()),))
+    refused = decide(bare, HELD, (), "jobs").result
+    assert isinstance(refused, Rejected)
+    assert "image" in refused.reason
+
+
+def test_a_stop_is_kept() -> None:
+    decision = decide(STOP, COMPLETE, (), "jobs")
+    assert decision.stored == replace(COMPLETE, stopped=True, grace_s=5)
+    assert (decision.result, decision.act) == (Done(), Act.STOP)
+    assert decide(STOP, None, (), "jobs").result == Done()
+
+
+@pytest.mark.parametrize(
+    ("stored", "facts", "refused"),
+    [
+        pytest.param(COMPLETE, DONE, False, id="finished"),
+        pytest.param(COMPLETE, RUNNING, True, id="running"),
+        pytest.param(COMPLETE, BOUND, True, id="bound"),
+        pytest.param(COMPLETE, GATED, True, id="gated as far as we know, and about to run"),
+        pytest.param(STARTED, GATED, False, id="not complete, so nothing runs"),
+        pytest.param(HELD, GATED, False, id="held, with a leftover"),
+        pytest.param(None, RUNNING, True, id="running without a record"),
+        pytest.param(None, GATED, False, id="a leftover without a record"),
+    ],
+)
+def test_a_gang_is_forgotten_once_it_occupies_nothing(
+    stored: Stored | None, facts: dict[str, Any], refused: bool
+) -> None:
+    decision = decide(FORGET, stored, [seen(**facts)], "jobs")
+    assert isinstance(decision.result, Rejected) is refused
+    assert decision.stored == (stored if refused else None)
+
+
+def test_a_complete_gang_names_its_epoch() -> None:
+    assert COMPLETE.complete == EPOCH
