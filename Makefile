@@ -14,7 +14,7 @@ ROUNDS ?= 100
 
 .PHONY: help
 help: ## show this list
-	@grep -hE '^[a-z-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-11s %s\n' "$$name" "$$text"; done
+	@grep -hE '^[a-z0-9-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | while IFS=$$'\t' read -r name text; do printf '  %-11s %s\n' "$$name" "$$text"; done
 
 .PHONY: setup
 setup: ## install everything into .venv (needs Python 3.11; uv is used if there is one)
