@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 
 from e2e import nodes
+from e2e.agent_access import account_token, kubeconfig
 from e2e.control_plane import ControlPlane, control_plane
 from e2e.pod_log import PodLog, pod_log
 from hanse.api.v1 import job_pb2, job_spec_pb2, pool_pb2
@@ -162,8 +163,9 @@ def _replica(folder: Path, address: str) -> ServerProcess:
 def _agent(folder: Path, plane: ControlPlane, address: str) -> ServerProcess:
     settings = folder / "agent.yaml"
     levels = [{"key": "example.com/rack", "alias": "rack"}, {"key": "kubernetes.io/hostname", "alias": "host"}]
+    access = kubeconfig(plane, folder / "kubeconfig", {"token": account_token(plane)})
     told = {
-        "cluster": f"kubeconfig:{plane.kubeconfig}#here",
+        "cluster": f"kubeconfig:{access}#here",
         "replicas": [address],
         "pools": [{"name": POOL, "levels": levels}],
         "summary_min_interval_s": 0.2,

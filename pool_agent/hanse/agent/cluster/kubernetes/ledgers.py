@@ -219,6 +219,7 @@ class Ledgers:
         else:
             raise ClusterUnavailable(f"{CLAIM_NAME} changes all the time; somebody else claims the cluster too")
         self._count = seen.ledgers
+        await self._ensure_namespace(self._settings.jobs_namespace)
         await self._take_over(epoch)
         return self.claim
 
@@ -408,13 +409,19 @@ class Ledgers:
         except Refused as refused:
             if refused.code != NOT_FOUND:
                 raise
-        for name in (self._settings.system_namespace, self._settings.jobs_namespace):
-            await self.make_namespace(name)
+        await self._ensure_namespace(self._settings.system_namespace)
         return await self._api.post(self._folder, body)
 
-    async def make_namespace(self, name: str) -> None:
-        """Make it, unless it is there."""
+    async def _ensure_namespace(self, name: str) -> None:
+        """Make it, unless it is there: where an administrator has made it, we may have no right to."""
         body: Body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        try:
+            await self._api.get(f"{_NAMESPACES}/{name}")
+        except Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise ClusterUnavailable(f"namespace {name} cannot be read: {refused}") from None
+        else:
+            return
         try:
             await self._api.post(_NAMESPACES, body)
         except Refused as refused:

@@ -1,0 +1,71 @@
+"""An agent's own identity in a cluster: what it may do, and kubeconfigs that prove it in several ways.
+
+The role lists what the adapter asks for and nothing else; a request beyond it fails the test that made it.
+"""
+
+import json
+import stat
+import urllib.error
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from e2e.control_plane import ControlPlane
+
+NAMESPACE: Final = "hanse-system"
+ACCOUNT: Final = "hanse-agent"
+RULES: Final = (
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
+    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
+    {"apiGroups": [""], "resources": ["services"], "verbs": ["get", "create", "delete"]},
+    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]},
+    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]},
+)
+RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
+TOKEN_S: Final = 3_600
+
+
+def account_token(plane: ControlPlane) -> str:
+    """A token of the agent's account, which is made if it is not there."""
+    account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
+    accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
+    _make(plane, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    _make(plane, accounts, {"metadata": {"name": ACCOUNT}})
+    _make(plane, f"{RBAC}/clusterroles", {"metadata": {"name": ACCOUNT}, "rules": RULES})
+    binding = {"metadata": {"name": ACCOUNT}, "subjects": [account], "roleRef": role}
+    _make(plane, f"{RBAC}/clusterrolebindings", binding)
+    asked = plane.call("POST", f"{accounts}/{ACCOUNT}/token", {"spec": {"expirationSeconds": TOKEN_S}})
+    token: str = asked["status"]["token"]
+    return token
+
+
+def kubeconfig(plane: ControlPlane, path: Path, user: Mapping[str, Any]) -> Path:
+    """A kubeconfig whose user is told like that."""
+    config = json.loads(plane.kubeconfig.read_text())
+    config["users"] = [{"name": "admin", "user": dict(user)}]
+    path.write_text(json.dumps(config))
+    return path
+
+
+def exec_plugin(path: Path, token: str, asked: Path) -> Mapping[str, Any]:
+    """A user whose token comes from a program, is about to expire at once, and is asked for again every time.
+
+    Args:
+        asked: the program adds a line for each time.
+    """
+    status = {"token": token, "expirationTimestamp": "2020-01-01T00:00:00Z"}
+    answer = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    path.write_text(f"#!/bin/sh\necho asked >>{asked}\ncat <<'END'\n{json.dumps(answer)}\nEND\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    told = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(path), "interactiveMode": "Never"}
+    return {"exec": told}
+
+
+def _make(plane: ControlPlane, path: str, body: Mapping[str, Any]) -> None:
+    try:
+        plane.call("POST", path, body)
+    except urllib.error.HTTPError as error:
+        if error.code != 409:
+            raise
