@@ -23,6 +23,8 @@ from hanse.store.contract import (
     StoreUnavailable,
     Txn,
     Unknown,
+    Watch,
+    WatchBatch,
 )
 
 T = TypeVar("T")
@@ -62,6 +64,7 @@ class Ledger:
     unknown: int = 0
     outages: int = 0
     _stopped: bool = False
+    _wrong: AssertionError | None = None
 
     def stop(self) -> None:
         """Writers end after what they are at."""
@@ -70,7 +73,13 @@ class Ledger:
     async def more(self, commits: int) -> None:
         """Wait until every writer has so many further acknowledgements."""
         enough = {writer: count + commits for writer, count in self.counts.items()}
-        await until(lambda: all(self.counts[writer] >= count for writer, count in enough.items()))
+        await until(lambda: self._sound() and all(self.counts[one] >= count for one, count in enough.items()))
+
+    def _sound(self) -> bool:
+        """Raises what a writer has found wrong, instead of letting others wait for it."""
+        if self._wrong is not None:
+            raise self._wrong
+        return True
 
     async def write(self, store: Store, writer: str) -> None:
         """Commit one transaction after the other until `stop`."""
@@ -89,7 +98,11 @@ class Ledger:
                 self.outages += 1
                 await asyncio.sleep(LOOK_EVERY_S)
                 continue
-            at = await self._note(store, key, head, outcome)
+            try:
+                at = await self._note(store, key, head, outcome)
+            except AssertionError as error:
+                self._wrong = error
+                raise
             self.counts[writer] += key in self.committed
 
     async def _note(self, store: Store, key: str, head: str, outcome: Outcome) -> int:
@@ -127,6 +140,12 @@ async def again(call: Callable[[], Awaitable[T]]) -> T:
             return await call()
         except StoreUnavailable:
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+async def first(watch: Watch) -> WatchBatch:
+    """The next batch, or what is raised instead of one."""
+    async with asyncio.timeout(PATIENCE_S):
+        return await anext(aiter(watch))
 
 
 class Watcher:

@@ -8,7 +8,7 @@ import pytest
 from hanse.store.contract import KEYS_END, Put, Store, StoreUnavailable, Txn
 from hanse.store.etcd import EtcdOptions, EtcdStore
 from tests.contract.store_contract.acts import collect_events, get, put
-from tests.integration.etcd.ledger import until
+from tests.integration.etcd.ledger import first, until
 from tests.services.certificates import Certificates
 from tests.services.etcd import EtcdServers, etcd_servers
 from tests.services.etcd_admin import Operator
@@ -73,7 +73,7 @@ async def test_what_a_user_may_not_do_is_refused_and_not_done(guarded: EtcdServe
         await store.range("", KEYS_END)
     async with store.watch("", KEYS_END, from_revision=1) as watch:
         with pytest.raises(StoreUnavailable, match="does not let user 'half' watch"):
-            await anext(aiter(watch))
+            await first(watch)
     async with store.watch("half/", "half0", from_revision=1) as watch:
         assert len(await collect_events(watch, 1)) == 1
     await store.close()

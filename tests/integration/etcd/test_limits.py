@@ -20,7 +20,7 @@ from hanse.store.contract import (
 from hanse.store.etcd import EtcdStore
 from hanse.store.etcd.watch import WATCH_BUFFER_EVENTS_MAX
 from tests.contract.store_contract.acts import collect_events, committed, delete, get, list_all, put, revisions, txn
-from tests.integration.etcd.ledger import until
+from tests.integration.etcd.ledger import first, until
 from tests.services.etcd import EtcdServers, etcd_servers
 from tests.services.etcd_admin import Operator
 
@@ -170,7 +170,7 @@ async def test_what_compaction_drops_is_never_missed_silently(one: EtcdServers) 
     await store.compact(edge)
     async with store.watch("", KEYS_END, from_revision=edge) as watch:
         with pytest.raises(Compacted):
-            await anext(aiter(watch))
+            await first(watch)
     async with store.watch("", KEYS_END, from_revision=edge + 1) as watch:
         assert len(await collect_events(watch, 1)) == 1
     await store.close()
@@ -183,9 +183,9 @@ async def test_an_idle_watch_moves_forward_and_survives_a_compaction() -> None:
         start = (await store.read([])).revision + 1
         async with store.watch("idle/", "idle0", from_revision=start) as watch:
             last = [await put(store, "busy") for _ in range(10)][-1]
-            batch = await anext(aiter(watch))
+            batch = await first(watch)
             while batch.revision < last:
-                batch = await anext(aiter(watch))
+                batch = await first(watch)
             assert batch.events == ()
             await store.compact(last)
             servers.members[0].kill()

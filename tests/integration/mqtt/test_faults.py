@@ -123,7 +123,7 @@ async def test_a_broker_that_hangs_is_given_up_and_found_again(broker: Broker, b
         broker.process.freeze()
         with pytest.raises(BusUnavailable):
             await bus.connect("c")
-        with pytest.raises(BusUnavailable, match="not connected|Keep alive timeout"):
+        with pytest.raises(BusUnavailable, match=r"not connected|Keep alive timeout"):
             await publish_until_given_up(a)
         broker.process.thaw()
         assert await one(subscription) == BusMessage("t", b"0", retained=True)
