@@ -134,9 +134,13 @@ class MqttConnection:
     async def start(self) -> None:
         """Connect for the first time. Raises LinkFailed."""
         link = await self._bus.link(self)
-        await self._hold(link)
+        try:
+            await self._hold(link)
+        except BaseException:
+            await link.cut()
+            raise
         self._set_link(link)
-        self._task = asyncio.create_task(self._keep(link), name=f"mqtt-{self.client_id}")
+        self._task = asyncio.create_task(self._stay(link), name=f"mqtt-{self.client_id}")
 
     async def publish(
         self, topic: str, payload: bytes, *, retain: bool = False, deadline_s: float = PUBLISH_DEADLINE_S
@@ -233,6 +237,15 @@ class MqttConnection:
         await link.subscribe(filter_, identifier, timeout_s=SUBSCRIBE_DEADLINE_S)
 
     # ------------------------------------------------------------------------------------ staying connected
+
+    async def _stay(self, link: MqttLink) -> None:
+        """A bug in what keeps the connection must not leave its users waiting for ever."""
+        try:
+            await self._keep(link)
+        except Exception as error:
+            log.exception("bus_keeper_failed", extra={"client": self.client_id})
+            told = f"client {self.client_id!r} failed ({type(error).__name__}: {error})"
+            self._end(told, told=told)
 
     async def _keep(self, link: MqttLink) -> None:
         """Replace the link whenever it ends, until this connection is over."""

@@ -13,6 +13,7 @@ cluster, that the cluster is out of space.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar, cast
@@ -23,6 +24,8 @@ from hanse.etcd.v3 import rpc_pb2 as pb
 from hanse.etcd.v3 import rpc_pb2_grpc as rpc
 from hanse.store.etcd.faults import Failed, Fate, fate_of, plain
 from hanse.store.etcd.tokens import WITH_LEADER, Metadata, Tokens
+
+log = logging.getLogger(__name__)
 
 PULSE_EVERY_S: Final = 0.5
 PULSE_TIMEOUT_S: Final = 1.0
@@ -42,6 +45,8 @@ CHANNEL_OPTIONS: Final = (
     ("grpc.max_reconnect_backoff_ms", 1_000),
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.max_send_message_length", -1),
+    # etcd is inside; a proxy for the way out has no business here.
+    ("grpc.enable_http_proxy", 0),
     # Nobody else's retries: what may be tried again is known here only.
     ("grpc.service_config_disable_resolution", 1),
     # Connections of our own, even where two stores in a process speak to one member.
@@ -177,7 +182,12 @@ class Member:
     async def run(self) -> None:
         """Take its pulse until cancelled."""
         while True:
-            await self._take_pulse()
+            try:
+                await self._take_pulse()
+            except Exception as error:
+                # A bug must not leave a member looking well, or ill, for ever.
+                log.exception("etcd_pulse_failed", extra={"member": self.endpoint})
+                self._change(f"cannot be asked ({type(error).__name__}: {error})")
             try:
                 async with asyncio.timeout(PULSE_EVERY_S):
                     await self._look.wait()

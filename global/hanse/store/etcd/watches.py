@@ -124,6 +124,10 @@ class Watches:
                 if failed.fate is Fate.NOT_KNOWN_TO:
                     self._cluster.tokens.refused(metadata)
                 self._down(f"{self._cluster.name}: {failed.cause}")
+            except Exception as error:
+                # A bug must not leave readers waiting for ever: it is told to all, and the stream is opened again.
+                log.exception("etcd_watches_failed")
+                self._down(f"{self._cluster.name}: {type(error).__name__}: {error}")
             pause_s = RETRY_FIRST_S if self._loop.time() - began_s > TRY_S else min(RETRY_MAX_S, pause_s * 2)
             await asyncio.sleep(pause_s)
 
