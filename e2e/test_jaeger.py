@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from e2e.control_plane import program
+from e2e.control_plane import tool
 from hanse.kit.telemetry.trace_context import own_traceparent
 from hanse.model.trace import trace_id
 from tests.integration.telemetry.ups import STAGES, ended, gang, processes, up
@@ -50,7 +50,7 @@ class Jaeger:
     async def trace(self, trace: str) -> list[dict[str, Any]]:
         """The spans of a trace, once it is whole; each with the name of its service."""
         async with asyncio.timeout(PATIENCE_S):
-            while len(spans := await asyncio.to_thread(self._trace, trace)) <= len(STAGES):
+            while len(spans := await asyncio.to_thread(self._trace, trace)) <= len(STAGES):  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_EVERY_S)
         return spans
 
@@ -69,12 +69,12 @@ class Jaeger:
 @pytest.fixture
 def jaeger() -> Iterator[Jaeger]:
     """A Jaeger that keeps traces in memory."""
-    binary = program("jaeger")
+    binary = tool("jaeger")
     otlp, query, query_grpc = free_ports(3)
     with data_folder() as folder:
         config = folder / "jaeger.yaml"
         config.write_text(CONFIG.format(otlp=otlp, query=query, query_grpc=query_grpc))
-        command = [str(binary), "--config", str(config)]
+        command = [binary, "--config", str(config)]
         server = ServerProcess("jaeger", command, folder, ready=lambda: accepts(query) and accepts(otlp))
         server.start()
         try:
