@@ -59,10 +59,11 @@ async def reached(plane: ControlPlane, wanted: Callable[[list[dict[str, Any]]], 
 
 @asynccontextmanager
 async def watching(port: ClusterPort) -> AsyncIterator[None]:
-    """As an agent does all the time; what comes late is seen by it."""
+    """As an agent does all the time, from its last list on; what comes late is seen by it."""
+    version = (await port.list()).version
 
     async def watch() -> None:
-        async for _ in port.watch((await port.list()).version):
+        async for _ in port.watch(version):
             pass
 
     task = asyncio.create_task(watch())
@@ -115,9 +116,10 @@ async def test_a_start_goes_on_behind_its_write_and_can_be_stopped(slow: Kuberne
     held = record(key(), (await node_names(port)) * 8, resources=SMALL_POD)
     await run_gang(port, held, slow.run(SET, seconds=FOR_LONG_S))
     assert counts_in(await port.list(), held.key).pending == 64, "told to run, although few are there yet"
-    assert await port.write(FIRST, [StopPods(held.key)]) == (Done(),)
-    assert await port.write(FIRST, [ForgetGang(held.key)]) == (Done(),)
-    await reached(slow.plane, lambda pods: not pods)
+    async with watching(port):
+        assert await port.write(FIRST, [StopPods(held.key)]) == (Done(),)
+        assert await port.write(FIRST, [ForgetGang(held.key)]) == (Done(),)
+        await reached(slow.plane, lambda pods: not pods)
     assert (await port.list()).records == ()
     assert log.pods == {}, "none of them ever had a node"
 
