@@ -240,7 +240,7 @@ class JobService:
     async def _after_cancel(self, job: JobId, moved: MoveResult) -> job_pb2.Job:
         message = await self._cancelled(job)
         if isinstance(moved, MoveDone) and moved.state.state.terminal:
-            self._traces.ended(job, moved.state, scope="api")
+            self._traces.ended(job, moved.state, scope="api", now_ms=self._clock.now_ms())
         if isinstance(moved, Illegal) and message.status.state != job_pb2.JOB_STATE_CANCELLED:
             raise FailedPrecondition(f"{moved.why}; nothing to cancel", reason="JOB_ENDED", path="job")
         return message

@@ -74,15 +74,15 @@ class JobTraces:
             self._waiting.append(_Told(stage, gang, scope, start_ms, end_ms, error, attributes))
             self._arrived.set()
 
-    def ended(self, job: JobId, state: JobState, *, scope: str) -> None:
-        """The job is in a terminal state: its life is told."""
+    def ended(self, job: JobId, state: JobState, *, scope: str, now_ms: int) -> None:
+        """The job's terminal state is in effect: its life is told."""
         self.stage(
             state,
             Stage.JOB,
             whole_job(job, state.attempt),
             scope=scope,
             start_ms=state.submit_ms,
-            end_ms=state.changed_ms,
+            end_ms=now_ms,
             error=state.reason.prose if state.state in _FAILED else "",
             state=state.state.name,
             reason=state.reason.name,

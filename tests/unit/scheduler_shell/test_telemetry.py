@@ -26,7 +26,7 @@ async def test_a_traced_job_is_told_from_the_queue_to_its_end() -> None:
             ended = await wait_state(found.store, job, State.SUCCEEDED)
             await until(lambda: sorted(told.stages) == sorted(WAY))
     life = told.one("job")
-    assert (life.start_ms, life.end_ms, life.error) == (ended.submit_ms, ended.changed_ms, "")
+    assert (life.start_ms, life.end_ms, life.error) == (ended.submit_ms, told.one("end").end_ms, "")
     assert life.attributes["hanse.state"] == "SUCCEEDED"
     assert {span.parent_id for span in told.spans if span is not life} == {life.span_id}
     assert told.one("queue").start_ms == ended.submit_ms

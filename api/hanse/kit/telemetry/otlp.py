@@ -42,6 +42,9 @@ _NOT_KEPT: Final = cast(float, None)
 """The smallest and the largest value: of all time, which is nobody's question. The message leaves them out."""
 
 _MS_NS: Final = 1_000_000
+_LEAST_NS: Final = 1_000
+"""Length of a span that began and ended in one millisecond: of none at all, its readers say that it is broken."""
+
 _SAMPLED: Final = TraceFlags(TraceFlags.SAMPLED)
 _ROOT_KINDS: Final = {"hanse.submit": SpanKind.SERVER}
 
@@ -116,7 +119,7 @@ def _readable(span: Span, resource: Resource) -> ReadableSpan:
         kind=_ROOT_KINDS.get(span.name, SpanKind.INTERNAL),
         status=Status(StatusCode.ERROR, span.error) if span.error else Status(StatusCode.UNSET),
         start_time=span.start_ms * _MS_NS,
-        end_time=span.end_ms * _MS_NS,
+        end_time=max(span.end_ms * _MS_NS, span.start_ms * _MS_NS + _LEAST_NS),
         instrumentation_scope=_scope(f"{SCOPE}.{span.scope}"),
     )
 

@@ -58,18 +58,19 @@ class Traces:
         """A report is in effect; if it was the last one, the job's life is told."""
         if not (TRACER.on and move.state.traced and move.state.state.terminal):
             return
+        now_ms = self._clock.now_ms()
         self._jobs.stage(
             move.state,
             Stage.END,
             report.key,
             scope="link",
             start_ms=heard_ms,
-            end_ms=self._clock.now_ms(),
+            end_ms=now_ms,
             pool=pool,
             revision=revision,
             reason=move.state.reason.name,
         )
-        self._jobs.ended(report.job, move.state, scope="link")
+        self._jobs.ended(report.job, move.state, scope="link", now_ms=now_ms)
 
 
 def tell_sent(pool: PoolName, binding: Binding, *, bound_ms: int, now_ms: int) -> None:
