@@ -26,6 +26,7 @@ from hanse.apiserver.context import CallContext
 from hanse.apiserver.credentials import UNAUTHENTICATED, Credentials
 from hanse.apiserver.failures import told
 from hanse.apiserver.settings import ApiSettings
+from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
 from hanse.model.errors import HanseError, ResourceExhausted
 from hanse.wire.errors import DOMAIN, code_of
@@ -48,7 +49,8 @@ log = logging.getLogger(__name__)
 class Gate:
     """What every call passes: credentials, limits, deadlines."""
 
-    def __init__(self, settings: ApiSettings, credentials: Credentials) -> None:
+    def __init__(self, settings: ApiSettings, credentials: Credentials, clock: Clock) -> None:
+        self.clock = clock
         self._settings = settings
         self._credentials = credentials
         self._calls = 0
@@ -136,8 +138,7 @@ def _unary(
     name = f"{method.containing_service.full_name}/{method.name}"
 
     async def handle(request: Message, context: Context) -> Message:
-        loop, code = asyncio.get_running_loop(), grpc.StatusCode.CANCELLED
-        begun_s = loop.time()
+        begun_s, code = gate.clock.monotonic(), grpc.StatusCode.CANCELLED
         try:
             ctx = gate.enter(context)
             with gate.call():
@@ -150,7 +151,7 @@ def _unary(
             await _refuse(context, error)
             raise
         finally:
-            metrics.RPC_DURATION.record(loop.time() - begun_s, "grpc", name, code.name)
+            metrics.RPC_DURATION.record(gate.clock.monotonic() - begun_s, "grpc", name, code.name)
 
     return handle
 

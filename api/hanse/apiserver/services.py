@@ -65,6 +65,7 @@ class ApiServices:
     ) -> None:
         view: FleetView = fleet or NoFleet()
         self.settings = settings
+        self.clock = clock
         self._committer = GroupCommitter(store)
         self._traces = JobTraces(store)
         requests = Requests(store, clock, rng)

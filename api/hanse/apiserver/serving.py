@@ -119,7 +119,7 @@ def _add(server: grpc.aio.Server, services: ApiServices | None, credentials: Cre
     """Serve the API; the names of its services."""
     if services is None:
         return []
-    gate = Gate(services.settings, credentials)
+    gate = Gate(services.settings, credentials, services.clock)
     for descriptor, service in services_of(services):
         server.add_generic_rpc_handlers((handlers(descriptor, service, gate),))
     return [descriptor.full_name for descriptor, _ in services_of(services)]

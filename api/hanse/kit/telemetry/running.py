@@ -150,7 +150,7 @@ async def telemetry(config: TelemetryConfig, clock: Clock) -> AsyncIterator[Runn
         return
     async with AsyncExitStack() as stack:
         stack.enter_context(metrics.REGISTRY.observed(_Process(clock).observe))
-        tasks: list[asyncio.Task[object]] = [asyncio.create_task(_watch_loop(), name="telemetry-loop")]
+        tasks: list[asyncio.Task[object]] = [asyncio.create_task(_watch_loop(clock), name="telemetry-loop")]
         stack.push_async_callback(cancelled, tasks)
         if config.otlp:
             tasks.append(await _export(config, clock, stack))
@@ -245,10 +245,9 @@ def _resident_bytes(most_ever: int) -> float:
         return most_ever * (1 if sys.platform == "darwin" else 1_024)
 
 
-async def _watch_loop() -> None:
+async def _watch_loop(clock: Clock) -> None:
     """How late a timer is: what every answer of this process waits for beside its own work."""
-    loop = asyncio.get_running_loop()
     while True:
-        due_s = loop.time() + LOOP_LOOK_S
+        due_s = clock.monotonic() + LOOP_LOOK_S
         await asyncio.sleep(LOOP_LOOK_S)
-        metrics.LOOP_DELAY.record(max(0.0, loop.time() - due_s))
+        metrics.LOOP_DELAY.record(max(0.0, clock.monotonic() - due_s))
