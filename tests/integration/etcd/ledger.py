@@ -121,10 +121,15 @@ class Ledger:
         return at
 
     async def _settle(self, store: Store, head: str) -> int:
-        """Change the key that unknown transactions compare, whatever its revision; its new revision."""
+        """Change the key that unknown transactions compare; its new revision.
+
+        Compared itself, since a change that is unknown too may come late, and must then find that it is.
+        """
         while True:
+            kv = (await again(lambda: store.read([head]))).items.get(head)
+            guard = ModRevisionIs(head, 0 if kv is None else kv.mod_revision)
             try:
-                outcome = await store.transact(Txn((), (Put(head, b"settled"),)), deadline_s=WRITE_DEADLINE_S)
+                outcome = await store.transact(Txn((guard,), (Put(head, b"settled"),)), deadline_s=WRITE_DEADLINE_S)
             except StoreUnavailable:
                 self.outages += 1
                 await asyncio.sleep(LOOK_EVERY_S)
