@@ -72,6 +72,7 @@ async def test_a_restored_machine_comes_back_empty(home: ClusterHome, agent: Clu
     nodes = await node_names(agent)
     held = record(key(1), nodes[:1])
     await run_gang(agent, held, home.run(SET, seconds=FOR_LONG_S))
+    await until_counts(agent, held.key, lambda c: c.running == 1)
     await home.fail(nodes[0])
     await until_counts(agent, held.key, lambda c: c.missing == 1)
     await home.restore(nodes[0])

@@ -55,6 +55,7 @@ async def test_dead_machines_stay_dead(home: ClusterHome, agent: ClusterPort) ->
     nodes = await node_names(agent)
     held = record(key(), nodes[:2])
     await run_gang(agent, held, home.run(SET, seconds=FOR_LONG_S))
+    await until_counts(agent, held.key, lambda c: c.running == 2)
     await home.fail(nodes[0])
     await until_counts(agent, held.key, lambda c: c.missing == 1)
     await home.restart()
