@@ -5,9 +5,8 @@ import sys
 import time
 from collections import Counter
 
-from tests.sim.mutants import MUTANTS
-
 from tests.sim.batch import REACH_EVERY, WORKERS, Task, command, run_all
+from tests.sim.mutants import MUTANTS
 from tests.sim.reach import joined, report
 from tests.sim.run import Outcome
 

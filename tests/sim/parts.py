@@ -9,10 +9,10 @@ from random import Random
 from typing import Any, Final
 
 from google.protobuf.message import Message
-from hanse.agent.shell.runtime import Agent
 
 from hanse.agent.cluster.port import ClusterPort
 from hanse.agent.shell.config import AgentConfig
+from hanse.agent.shell.runtime import Agent
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.failures import told
 from hanse.apiserver.server_info import Identity
