@@ -49,10 +49,11 @@ class Life(Enum):
 
 
 class Actor:
-    """A simulated process; `skew_ms` is how wrong its wall clock is."""
+    """A simulated process: a name that a restart keeps, and which start it is; `skew_ms`: its wall clock is wrong."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, run: int = 1) -> None:
         self.name = name
+        self.run = run
         self.life = Life.RUNNING
         self.skew_ms = 0
         self.parked: list[events.Handle] = []

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 from hanse.model.errors import HanseError
 from hanse.simcluster.inputs import AddForeign, FailNodes, MarkNodes, OperatorInput, RestoreNodes, pack
 from hanse.store import keys
-from hanse.store.contract import Txn
+from hanse.store.contract import Put, Txn
+from hanse.store.schema import BindingValue, decode
 from tests.sim.fleet import GPU, GPUS_PER_NODE, PER_GPU
 from tests.sim.swarm import Swarm
 
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
 SHORT_S: Final = (0.3, 6.0)
 LONG_S: Final = (1.0, 25.0)
 RIVAL_P: Final = 0.7
-SHUT_P: Final = 0.5
-CRASH_P: Final = 0.3
+SHUT_P: Final = 0.7
+CRASH_P: Final = 0.5
+CRASH_AFTER_S: Final = (0.05, 0.6)
 CLOCK_STEP_MAX_MS: Final = 3_600_000
 
 
@@ -52,15 +54,19 @@ class Nemesis:
 
     def _request_lost(self, client: str, txn: Txn) -> None:
         """Somebody else acts, or the sender dies, before a lost transaction arrives."""
-        bound = [keys.parse_binding(op.key) for op in txn.ops if op.key.startswith(keys.BINDINGS)]
-        if bound and self._people is not None and self._rng.random() < RIVAL_P:
-            at = self._rng.choice(bound)
-            self._people.submit_rival(at.job)
-            if self._world.weather.swarm.node_mark_every_s and self._rng.random() < SHUT_P:
-                self._shut(next(site for site in self._world.pools if site.name == at.pool))
+        bound = [op for op in txn.ops if isinstance(op, Put) and op.key.startswith(keys.BINDINGS)]
+        takes = any(keys.head_flavor(op.key) for op in txn.ops if op.key.startswith(keys.POOLS))
+        if not (bound and takes):
+            return  # not a commit that takes capacity
+        op = self._rng.choice(bound)
+        at = keys.parse_binding(op.key)
+        if self._people is not None and self._rng.random() < RIVAL_P:
+            self._people.submit_rival(at.job, decode(op.value, BindingValue))
+        if self._world.weather.swarm.node_mark_every_s and self._rng.random() < SHUT_P:
+            self._shut(next(site for site in self._world.pools if site.name == at.pool))
         site = next((s for s in self._world.replicas if s.name == client and s.process is not None), None)
         if site is not None and self._world.weather.swarm.replica_crash_every_s and self._rng.random() < CRASH_P:
-            self._later(self._span(SHORT_S) / 10, lambda: self._end_replica(site))
+            self._later(self._span(CRASH_AFTER_S), lambda: self._end_replica(site))
 
     def _shut(self, site: "PoolSite") -> None:
         """All nodes of a cluster take nothing new for a while."""

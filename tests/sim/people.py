@@ -8,7 +8,6 @@ was acknowledged exists for ever, a repeated request names the same jobs, a job 
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -17,10 +16,11 @@ from google.protobuf.message import Message
 from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
 from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import AlreadyExists, HanseError, NotFound, ResourceExhausted, Unavailable
-from hanse.model.ids import JobId, job_id, queue_of
-from hanse.model.job import JobSpec, Topology
+from hanse.model.ids import FlavorName, JobId, job_id, queue_of
+from hanse.model.job import JobSpec, PodSet, PodTemplate
+from hanse.store.schema import BindingValue
 from hanse.wire.job import spec_to_wire
-from tests.sim.fleet import GPU, draw_job
+from tests.sim.fleet import GPU, PER_GPU, draw_job
 from tests.sim.loop import Actor
 from tests.sim.telling import told_spec
 
@@ -79,17 +79,19 @@ class People:
         self._every(swarm.hold_every_s, self._hold, "operator")
         self._every(swarm.quota_every_s, self._change_quota, "operator")
 
-    def submit_rival(self, job: JobId) -> None:
-        """Somebody wants, just now and more urgently, so much that this job and theirs are over the queue's quota."""
-        if job not in self.books.asked or len(self.books.asked) >= RIVALS_FACTOR * self._world.weather.swarm.jobs:
+    def submit_rival(self, job: JobId, bound: BindingValue) -> None:
+        """Somebody wants, just now and more urgently, what is left of the quota beside this binding, and one more."""
+        if len(self.books.asked) >= RIVALS_FACTOR * self._world.weather.swarm.jobs:
             return
-        spec = self.books.asked[job]
-        value = self._world.view.queues[queue_of(job)][1]
-        quota = self._rng.choice([quota.amounts.get(GPU, 0) for quota in value.quotas])
-        first = spec.pod_sets[0]
-        count = max(1, min(quota // first.resources.gpus, RIVAL_PODS_MAX))
-        wanted = replace(first, count=count, min_count=count, topology=Topology())
-        rival = replace(spec, name=f"rival-{len(self.books.asked)}", pod_sets=(wanted,), priority_class="high")
+        name, value = self._world.view.queues[queue_of(job)]
+        charge = bound.charges[0]
+        nominal = next(quota.amounts.get(GPU, 0) for quota in value.quotas if quota.flavor == charge.flavor)
+        used = self._world.view.used.get(queue_of(job), {}).get((charge.flavor, GPU), 0)
+        count = max(1, min(nominal - used - charge.amounts.get(GPU, 0) + 1, RIVAL_PODS_MAX))
+        pods = PodSet(
+            "s0", count, count, PER_GPU, (FlavorName(charge.flavor),), template=PodTemplate("train", ("train",))
+        )
+        rival = JobSpec(f"rival-{len(self.books.asked)}", name, (pods,), priority_class="high")
         self._go(self._submit([rival], 0.0), "user")
 
     def _go(self, work: "object", who: str) -> None:

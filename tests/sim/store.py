@@ -18,12 +18,15 @@ from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
 from hanse.kit.clock import Clock
+from hanse.model.ids import queue_of
+from hanse.store import keys
 from hanse.store.contract import (
     RANGE_ITEMS_MAX,
     READ_DEADLINE_S,
     WRITE_DEADLINE_S,
     Committed,
     Compacted,
+    Conflict,
     Event,
     LeaseGone,
     Outcome,
@@ -38,10 +41,12 @@ from hanse.store.contract import (
 from hanse.store.memory import MemoryStore
 from tests.sim.loop import Actor, Life
 from tests.sim.story import Story
+from tests.sim.telling import told_txn
 from tests.sim.weather import Answer, Weather, send_call
 
 T = TypeVar("T")
 
+PROVOKED_P: Final = 0.7
 SESSION_TTL_MAX_S: Final = 60.0
 AWAY_ANSWER_S: Final = 0.2
 """A store that is down refuses a connection after this time."""
@@ -54,7 +59,7 @@ class StoreObserver(Protocol):
         """A revision was made, by whatever cause."""
         ...
 
-    def committed(self, revision: int, txn: Txn, who: str) -> None:
+    def committed(self, revision: int, txn: Txn, author: Actor, *, late: bool) -> None:
         """The transaction that made the last revision; called after `changed`, not for leases that ended."""
         ...
 
@@ -80,11 +85,11 @@ class ObservedStore(MemoryStore):
         if events:
             self._observer.changed(self._mvcc.revision, events)
 
-    async def apply(self, txn: Txn, who: str) -> Outcome:
+    async def apply(self, txn: Txn, author: Actor, *, late: bool = False) -> Outcome:
         """`transact`, with its author."""
         outcome = await super().transact(txn)
         if isinstance(outcome, Committed):
-            self._observer.committed(outcome.revision, txn, who)
+            self._observer.committed(outcome.revision, txn, author, late=late)
         return outcome
 
 
@@ -94,8 +99,28 @@ class StoreWeather:
     def __init__(self, weather: Weather, lost: Callable[[str, Txn], None]) -> None:
         self.common = weather
         self.lost = lost
+        self._late: dict[asyncio.Event, Txn] = {}
         self._down_until_s = 0.0
         self._cut_until_s: dict[str, float] = {}
+
+    async def delay(self, txn: Txn, delay_s: float) -> None:
+        """Keep a transaction on its way for so long, or until `provoke`: a message is late by chance, or just now."""
+        provoked = asyncio.Event()
+        self._late[provoked] = txn
+        try:
+            async with asyncio.timeout(delay_s):
+                await provoked.wait()
+        except TimeoutError:
+            return
+        finally:
+            del self._late[provoked]
+
+    def provoke(self, queues: frozenset[str]) -> None:
+        """Something of these queues was bound: the worst moment for a late commit of theirs to arrive."""
+        for provoked, txn in self._late.items():
+            bound = {queue_of(keys.parse_binding(op.key).job) for op in txn.ops if op.key.startswith(keys.BINDINGS)}
+            if bound & queues and self.common.hits(PROVOKED_P):
+                provoked.set()
 
     def take_down(self, span_s: float) -> None:
         """Nobody reaches it."""
@@ -149,13 +174,13 @@ class FaultyStore:
         if txn.ops and self._common.hits(swarm.store_request_lost_p):
             return await self._lose_request(txn, deadline_s)
         reply_lost = bool(txn.ops) and self._common.hits(swarm.store_reply_lost_p)
-        answer = self._send(lambda: self._core.apply(txn, self._actor.name), "store-transact")
+        answer = self._send(lambda: self._core.apply(txn, self._actor), "store-transact")
         try:
             outcome = await answer.get(deadline_s)
         except TimeoutError:
             return Unknown("no answer within the deadline")
         if reply_lost:
-            self._story.note(f"never hears that its transaction {_told(outcome)}")
+            self._story.note(f"never hears that its transaction {_told(txn, outcome)}")
             return Unknown("the connection broke before the answer came")
         return outcome
 
@@ -199,23 +224,31 @@ class FaultyStore:
         """The transaction does not arrive in time; perhaps it does later."""
         common = self._common
         self._weather.lost(self._actor.name, txn)
-        if common.hits(common.swarm.store_late_p):
+        late = common.hits(common.swarm.store_late_p)
+        self._story.note(f"sends a transaction that {'will be late' if late else 'is lost'}: {told_txn(txn)}")
+        if late:
             delay_s = common.rng.uniform(0.0, common.swarm.late_max_s)
             common.loop.world_task(self._arrive_late(txn, delay_s), name="store-late")
         await asyncio.sleep(common.rng.uniform(0.0, deadline_s))
         return Unknown("the connection broke while the request was on its way")
 
     async def _arrive_late(self, txn: Txn, delay_s: float) -> None:
-        await asyncio.sleep(delay_s)
+        began_s = self._common.loop.time()
+        await self._weather.delay(txn, delay_s)
         try:
-            outcome = await self._core.apply(txn, f"{self._actor.name} (late)")
+            outcome = await self._core.apply(txn, self._actor, late=True)
         except LeaseGone:
             return
-        self._story.note(f"a transaction of {self._actor.name}, {delay_s:.1f}s late, {_told(outcome)}")
+        late_s = self._common.loop.time() - began_s
+        self._story.note(f"a transaction of {self._actor.name}, {late_s:.1f}s late, {_told(txn, outcome)}")
 
 
-def _told(outcome: Outcome) -> str:
-    return f"took effect at revision {outcome.revision}" if isinstance(outcome, Committed) else "failed its guards"
+def _told(txn: Txn, outcome: Outcome) -> str:
+    if isinstance(outcome, Committed):
+        return f"took effect at revision {outcome.revision}"
+    current = outcome.current if isinstance(outcome, Conflict) else {}
+    moved = [guard.key for guard in txn.guards if current.get(guard.key) != guard.revision]
+    return f"failed its guards: {' '.join(moved)}"
 
 
 class FaultyWatch:

@@ -4,6 +4,7 @@ Checked at every revision, from the revision's own events and the values before 
 
 * S5  a commit that binds has compared every key that its plan rests on (the job's state, the heads it takes from, the
       grant, the queue, the pools' settings) at the revision that it had, and bumps each of those heads;
+* S5, P4  and its grant was written by the very process that commits, since it started;
 * S6  live bindings of a queue are within its quota at every revision that adds to them;
 * S8  a terminal state stays as it is; no job and no spec that was acknowledged ever vanishes;
 * S3, P5  every attempt is new: its number was never used before, and nothing of an older attempt is bound with it;
@@ -20,6 +21,9 @@ from hanse.store.schema import BindingValue, Desired, Progress, decode
 from tests.sim.verdict import Court
 from tests.sim.view import SeenBinding, StoreView
 
+Author = tuple[str, int]
+"""A process: its name, and which start of it."""
+
 
 class StoreChecks:
     """Fed by the store's hook, after the view."""
@@ -30,6 +34,7 @@ class StoreChecks:
         self._attempts: dict[JobId, Attempt] = {}
         self._acknowledged: dict[JobId, None] = {}
         self._cancelled: dict[JobId, None] = {}
+        self._granted: dict[str, Author] = {}
 
     # ---- by every revision
 
@@ -130,8 +135,8 @@ class StoreChecks:
 
     # ---- by every transaction
 
-    def transaction_made(self, txn: Txn) -> None:
-        """The last revision was made by this transaction."""
+    def transaction_made(self, txn: Txn, author: Author) -> None:
+        """The last revision was made by this transaction of this process."""
         guarded = {guard.key: guard.revision for guard in txn.guards}
         for key, revision in guarded.items():
             if self._view.revision_of(key) != revision:
@@ -141,6 +146,10 @@ class StoreChecks:
             self._check_guards(binding, guarded)
         if created:
             self._check_heads(created, txn)
+            self._check_grants(created, author)
+        for op in txn.ops:
+            if op.key.startswith(keys.GRANTS):
+                self._granted[op.key] = author
         self._check_moves(guarded, txn)
         self._check_fences(guarded)
 
@@ -174,6 +183,14 @@ class StoreChecks:
                 head = keys.head(binding.key.pool, flavor)
                 if head not in written:
                     self._accuse("S5", f"{binding.key.job} takes from {head} and does not bump it", binding.key.job)
+
+    def _check_grants(self, created: list[SeenBinding], author: Author) -> None:
+        """Who admits has written the grant itself, in this very start (P4)."""
+        for binding in created:
+            root = keys.grant(self._view.root_of(binding.queue))
+            if self._granted.get(root) != author:
+                what = f"{author} bound {binding.key.job} by a grant of {self._granted.get(root)} (P4)"
+                self._accuse("S5", what, binding.key.job)
 
     def _check_moves(self, guarded: dict[str, int], txn: Txn) -> None:
         """A binding of the newest attempt moves only with its job's state key compared and written (P11)."""

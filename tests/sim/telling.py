@@ -4,7 +4,7 @@ from hanse.model.job import JobSpec, Topology
 from hanse.model.lifecycle import State
 from hanse.simcluster.inputs import Claim, Forget, GangId, Hold, Input, Start, Stop
 from hanse.store import keys
-from hanse.store.contract import Event, EventKind
+from hanse.store.contract import Event, EventKind, Txn
 from hanse.store.schema import Desired, Progress
 from tests.sim.view import StoreView
 
@@ -27,6 +27,11 @@ def told_event(view: StoreView, event: Event) -> Told:
     if key.startswith((keys.POOLS, keys.ATTACHED)):
         return f"writes {key}", (keys.pool_of(key),)
     return f"writes {key}", ()
+
+
+def told_txn(txn: Txn) -> str:
+    """A transaction that has not happened."""
+    return " ".join(op.key for op in txn.ops)
 
 
 def _deleted(key: str) -> Told:

@@ -123,7 +123,7 @@ class World:
 
     async def begin(self) -> None:
         """Settings of operators, then every process."""
-        await self.store.apply(Txn((), self.fleet.settings()), "operator")
+        await self.store.apply(Txn((), self.fleet.settings()), Actor("operator"))
         for replica in self.replicas:
             self.ensure_replica(replica)
         for pool in self.pools:
@@ -141,7 +141,7 @@ class World:
         if site.process is not None:
             return
         site.runs += 1
-        actor = Actor(site.name)
+        actor = Actor(site.name, site.runs)
         process = site.process = ReplicaProcess(actor)
         self.note(f"{site.name} starts for the {site.runs}. time")
         store = FaultyStore(self.store, actor, self.store_weather, self.story)
@@ -160,7 +160,7 @@ class World:
     def start_agent(self, site: PoolSite) -> None:
         """Start an agent, also if there is one."""
         site.runs += 1
-        actor = Actor(f"agent-{site.name}.{site.runs}")
+        actor = Actor(f"agent-{site.name}.{site.runs}", site.runs)
         process = AgentProcess(actor)
         site.agents.append(process)
         self.note(f"{actor.name} starts", site.name)
@@ -324,12 +324,16 @@ class World:
         if before is not None and now.state is State.PENDING and decode_state(before.value).state.live:
             self.cluster_checks.requeued(job, now.attempt, [site.engine for site in self.pools])
 
-    def committed(self, revision: int, txn: Txn, who: str) -> None:
+    def committed(self, revision: int, txn: Txn, author: Actor, *, late: bool) -> None:
         """The transaction behind it."""
+        who = f"{author.name} (late)" if late else author.name
         for event in self.view.events:
             text, about = told_event(self.view, event)
             self.story.note(f"@{revision} {text}", *about, who=who)
-        self.store_checks.transaction_made(txn)
+        self.store_checks.transaction_made(txn, (author.name, author.run))
+        bound = frozenset(binding.queue for binding in self.view.created_bindings())
+        if bound:
+            self.store_weather.provoke(bound)
 
     def applied(self, engine: ObservedEngine, change: Input, refused: str) -> None:
         """A cluster did something for an agent or an operator."""
