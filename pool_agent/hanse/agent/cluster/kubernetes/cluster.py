@@ -171,9 +171,9 @@ class KubernetesCluster:
 
     def _told_of(self, mirror: Mirror) -> Told:
         """A list's state, all of it told."""
-        started = [stored.record.key for stored in self._ledgers.records() if stored.record.started]
-        orphans = [key for key in mirror.gangs if self._count(mirror, key).existing and key not in started]
-        told = Told(mirror, [*started, *orphans], self._count)
+        keys = dict.fromkeys(stored.record.key for stored in self._ledgers.records() if stored.record.started)
+        keys |= dict.fromkeys(key for key in mirror.gangs if key not in keys and self._count(mirror, key).existing)
+        told = Told(mirror, keys, self._count)
         mirror.changed_nodes.clear()
         mirror.changed_gangs.clear()
         return told
