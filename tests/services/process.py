@@ -25,6 +25,7 @@ PORTS: Final = range(15_000, 32_000)
 """Below what the kernel gives to outgoing connections: a port stays free while its server is down."""
 
 MEMORY_FOLDER: Final = Path("/dev/shm")
+FOLDER_PREFIX: Final = "hanse-test-"
 LEASH: Final = ("setpriv", "--pdeathsig", "KILL")
 """Ends the server with us. Not by a function in the child: forking Python beside gRPC's threads crashes the child."""
 
@@ -51,9 +52,16 @@ def free_ports(count: int) -> list[int]:
 
 @contextmanager
 def data_folder() -> Iterator[Path]:
-    """An empty folder, in memory where there is such a thing: a server killed by a signal keeps what it wrote."""
+    """An empty folder, in memory where there is such a thing: a server killed by a signal keeps what it wrote.
+
+    What test runs that were killed have left there is removed first.
+    """
     inside = MEMORY_FOLDER if os.access(MEMORY_FOLDER, os.W_OK) else None
-    with tempfile.TemporaryDirectory(dir=inside, prefix="hanse-test-") as folder:
+    if inside is not None:
+        for left in inside.glob(f"{FOLDER_PREFIX}*-*"):
+            if not Path("/proc", left.name.removeprefix(FOLDER_PREFIX).partition("-")[0]).exists():
+                shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(dir=inside, prefix=f"{FOLDER_PREFIX}{os.getpid()}-") as folder:
         yield Path(folder)
 
 
