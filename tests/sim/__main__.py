@@ -4,11 +4,13 @@ import argparse
 import sys
 import time
 from collections import Counter
+from dataclasses import fields
 
 from tests.sim.batch import REACH_EVERY, WORKERS, Task, command, run_all
 from tests.sim.mutants import MUTANTS
 from tests.sim.reach import joined, report
-from tests.sim.run import Outcome
+from tests.sim.run import Outcome, run_seed
+from tests.sim.swarm import Swarm
 
 DESCRIPTION = """\
 Simulates whole federations on a virtual clock. Each seed draws a federation, its users and its faults; production
@@ -20,24 +22,25 @@ come to rest. A seed that fails prints the invariant, what led to it, and the on
 def main() -> int:
     """Exit code 1 if any seed found a violation (with --mutant: if none did)."""
     options = _options().parse_args()
+    fixed = tuple(_fixed(text) for text in options.fix)
+    if options.story:
+        return _tell(Task(options.seed, options.mutant, fixed=fixed))
     tasks = [
-        Task(seed, options.mutant, reach=not options.no_reach and not options.story and number % REACH_EVERY == 0)
+        Task(seed, options.mutant, not options.no_reach and number % REACH_EVERY == 0, fixed)
         for number, seed in enumerate(range(options.seed, options.seed + options.seeds))
     ]
     began_s = time.perf_counter()
     failed: list[Outcome] = []
     reached = []
     tally: Counter[str] = Counter()
-    if options.story:
-        return _tell(options.seed, options.mutant)
-    for outcome, lines in run_all(tasks, workers=options.workers):
+    for task, (outcome, lines) in zip(tasks, run_all(tasks, workers=options.workers), strict=True):
         reached.append(lines)
         tally.update(outcome.tally)
         if options.digests:
             print(f"{outcome.seed} {outcome.digest}")
         if outcome.violation is not None:
             failed.append(outcome)
-            _print_failure(outcome, options.mutant)
+            _print_failure(task, outcome)
             if options.mutant or options.first_failure:
                 break
     _print_end(len(tasks), failed, tally, time.perf_counter() - began_s)
@@ -57,6 +60,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--story", action="store_true", help="tell everything that happens in the first seed")
     parser.add_argument("--digests", action="store_true", help="print the hash of each seed's trace")
     parser.add_argument("--mutant", default="", choices=["", *MUTANTS], metavar="BUG", help=_bugs())
+    parser.add_argument("--fix", action="append", default=[], metavar="FIELD=VALUE", help="a field of the swarm")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
     parser.add_argument("--first-failure", action="store_true", help="stop at the first seed that fails")
     parser.add_argument("--no-reach", action="store_true", help="do not trace which lines of the shells are reached")
@@ -67,11 +71,17 @@ def _bugs() -> str:
     return f"put a deliberate bug in, and expect it to be found: {', '.join(MUTANTS)}"
 
 
-def _tell(seed: int, mutant: str) -> int:
-    from tests.sim.run import run_seed
+def _fixed(text: str) -> tuple[str, float]:
+    """`name=value` of one field of the swarm."""
+    name, _, value = text.partition("=")
+    if name not in {field.name for field in fields(Swarm)}:
+        raise SystemExit(f"--fix {text}: the swarm has no field {name!r}; see tests/sim/swarm.py")
+    return name, float(value)
 
-    outcome = run_seed(seed, mutant=mutant, story=True)
-    print(f"seed {seed}: {outcome.swarm}")
+
+def _tell(task: Task) -> int:
+    outcome = run_seed(task.seed, mutant=task.mutant, story=True, fixed=dict(task.fixed))
+    print(f"seed {task.seed}: {outcome.swarm}")
     print("\n".join(outcome.story))
     print(
         f"digest {outcome.digest}, {outcome.steps} steps, {outcome.virtual_s:.0f} virtual s, {outcome.real_s:.2f} s"
@@ -81,13 +91,13 @@ def _tell(seed: int, mutant: str) -> int:
     return int(outcome.violation is not None)
 
 
-def _print_failure(outcome: Outcome, mutant: str) -> None:
+def _print_failure(task: Task, outcome: Outcome) -> None:
     found = outcome.violation
     assert found is not None
     print(f"\nseed {outcome.seed} breaks {found.invariant}: {found.text}")
     print(f"  drawn: {outcome.swarm}")
     print("\n".join(f"  {line}" for line in outcome.story))
-    print(f"  again: {command(outcome, mutant)}")
+    print(f"  again: {command(task)}")
 
 
 def _print_end(seeds: int, failed: list[Outcome], tally: Counter[str], took_s: float) -> None:

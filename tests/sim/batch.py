@@ -25,6 +25,7 @@ class Task:
     seed: int
     mutant: str = ""
     reach: bool = False
+    fixed: tuple[tuple[str, float], ...] = ()
 
 
 def run_all(tasks: Iterable[Task], *, workers: int = WORKERS) -> Iterator[tuple[Outcome, Lines]]:
@@ -40,17 +41,18 @@ def run_all(tasks: Iterable[Task], *, workers: int = WORKERS) -> Iterator[tuple[
 def run_task(task: Task) -> tuple[Outcome, Lines]:
     """One run."""
     if not task.reach:
-        return run_seed(task.seed, mutant=task.mutant), {}
+        return run_seed(task.seed, mutant=task.mutant, fixed=dict(task.fixed)), {}
     reach = Reach()
     reach.start()
     try:
-        outcome = run_seed(task.seed, mutant=task.mutant)
+        outcome = run_seed(task.seed, mutant=task.mutant, fixed=dict(task.fixed))
     finally:
         lines = reach.stop()
     return outcome, lines
 
 
-def command(outcome: Outcome, mutant: str = "") -> str:
+def command(task: Task) -> str:
     """The one command that shows this run again, in full."""
-    bug = f" --mutant {mutant}" if mutant else ""
-    return f"python -m tests.sim --seeds 1 --seed {outcome.seed}{bug} --story"
+    bug = f" --mutant {task.mutant}" if task.mutant else ""
+    fixed = "".join(f" --fix {name}={value:g}" for name, value in task.fixed)
+    return f"python -m tests.sim --seeds 1 --seed {task.seed}{bug}{fixed} --story"

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
@@ -49,10 +49,13 @@ class Outcome:
     tally: dict[str, int]
 
 
-def run_seed(seed: int, *, mutant: str = "", story: bool = False) -> Outcome:
+def run_seed(
+    seed: int, *, mutant: str = "", story: bool = False, fixed: Mapping[str, float] = NOTHING_FIXED
+) -> Outcome:
     """Run one seed to its end; `story`: tell everything.
 
     With a deliberate bug the seed draws the same federation; the faults that the bug needs have fixed rates.
+    `fixed` sets fields of the swarm beside them.
     """
     began_s = time.perf_counter()
     logging.disable(logging.NOTSET if story else logging.CRITICAL)
@@ -61,7 +64,8 @@ def run_seed(seed: int, *, mutant: str = "", story: bool = False) -> Outcome:
     try:
         bug = MUTANTS[mutant] if mutant else None
         with applied(bug):
-            return _run(seed, draw(Random(f"{seed}/swarm"), bug.needs if bug else NOTHING_FIXED), began_s, story)
+            needs = {**(bug.needs if bug else {}), **fixed}
+            return _run(seed, draw(Random(f"{seed}/swarm"), needs), began_s, story)
     finally:
         gc.enable()
         logging.disable(logging.NOTSET)

@@ -153,7 +153,7 @@ def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
         store_late_p=rng.choice((0.2, 0.5, 0.9)),
         bus_absent=rng.random() < 0.1 and replicas == 1,
     )
-    return replace(swarm, **{**drawn, **fixed})  # type: ignore[arg-type]  # every such field is a float
+    return replace(swarm, **{name: type(getattr(swarm, name))(value) for name, value in {**drawn, **fixed}.items()})
 
 
 def _draw_rate(rng: Random, name: str) -> float:

@@ -18,9 +18,10 @@ RUN_DEADLINE_S: Final = 120
 
 
 def test_unharmed_federations_keep_every_invariant() -> None:
-    outcomes = [outcome for outcome, _ in run_all(Task(seed) for seed in range(SEEDS))]
-    failed = [outcome for outcome in outcomes if outcome.violation is not None]
-    told = [f"{o.violation}\n  " + "\n  ".join((*o.story, command(o))) for o in failed[:TOLD_FAILURES_MAX]]
+    tasks = [Task(seed) for seed in range(SEEDS)]
+    ran = [(task, outcome) for task, (outcome, _) in zip(tasks, run_all(tasks), strict=True)]
+    failed = [(task, outcome) for task, outcome in ran if outcome.violation is not None]
+    told = [f"{o.violation}\n  " + "\n  ".join((*o.story, command(t))) for t, o in failed[:TOLD_FAILURES_MAX]]
     assert not failed, f"{len(failed)} of {SEEDS} seeds:\n" + "\n".join(told)
 
 
