@@ -76,10 +76,10 @@ class Book:
         return job_service_pb2.SubmitJobsRequest(request_id=f"request-{self._number}", jobs=jobs)
 
     async def work(self, channel: grpc.aio.Channel) -> None:
-        """Submit until cancelled or cut off."""
+        """Submit until cancelled or cut off, no faster than the fleet runs it: what is left at the end has to drain."""
         while True:
             await self.submit(channel)
-            await asyncio.sleep(self._rng.uniform(0.02, 0.1))
+            await asyncio.sleep(self._rng.uniform(0.1, 0.6))
 
     async def work_on(self, channels: Sequence[grpc.aio.Channel], pause_s: float) -> None:
         """Submit until cancelled, to whichever replica answers."""
