@@ -5,6 +5,7 @@ of pods come from a small server of our own (`kubelet_logs`), because kwok has o
 ready after some seconds; it is stopped by process id, and dies with the test's own process.
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -39,6 +40,7 @@ LEASE_S: Final = 16
 PROBE_TIMEOUT_S: Final = 2.0
 CALL_TIMEOUT_S: Final = 20.0
 MERGE: Final = "application/merge-patch+json"
+LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 def tool(name: str) -> str:
@@ -111,6 +113,13 @@ class ControlPlane:
         for process in (self.etcd, self.api_server):
             process.launch()
             await process.wait_ready_async()
+
+    async def restart_kubelets(self) -> None:
+        """Let all kubelets be played anew; also of nodes that were given back, which kwok may overlook."""
+        self.kwok.kill()
+        await asyncio.to_thread(self.call, "DELETE", LEASES)
+        self.kwok.launch()
+        await self.kwok.wait_ready_async()
 
     def call(self, method: str, path: str, body: object = None, *, form: str = MERGE) -> Any:
         """A request as the administrator, by other means than the product's; the answer's JSON.

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from e2e import nodes
-from e2e.control_plane import ControlPlane
+from e2e.control_plane import PLAYED, ControlPlane
 from hanse.agent.cluster.kubernetes.api import Kubeconfig
 from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
@@ -82,8 +82,14 @@ class KubernetesHome:
             await port.close()
 
     async def wipe(self) -> None:
-        """As if nothing had ever been here."""
+        """As if nothing had ever been here. To be called in the main thread, as kwok may be started."""
+        played = all(
+            PLAYED[0] in node["metadata"]["labels"] for node in await asyncio.to_thread(nodes.nodes, self.plane)
+        )
         await asyncio.to_thread(wipe, self.plane)
+        if not played:
+            await self.plane.restart_kubelets()
+        await asyncio.to_thread(nodes.wait_usable, self.plane)
 
     async def _call(self, method: str, path: str, body: object = None) -> Any:
         return await asyncio.to_thread(self.plane.call, method, path, body)
@@ -103,4 +109,3 @@ def wipe(plane: ControlPlane) -> None:
             plane.delete(f"/api/v1/namespaces/{namespace}/{kind}/{found['metadata']['name']}")
     for node in nodes.nodes(plane):
         nodes.restore(plane, node["metadata"]["name"])
-    nodes.wait_usable(plane)
