@@ -76,7 +76,7 @@ class Book:
         return job_service_pb2.SubmitJobsRequest(request_id=f"request-{self._number}", jobs=jobs)
 
     async def work(self, channel: grpc.aio.Channel) -> None:
-        """Submit until cancelled or cut off, no faster than the fleet runs it: what is left at the end has to drain."""
+        """Submit until cancelled or cut off, no faster than the fleet runs it: what is left has to drain."""
         while True:
             await self.submit(channel)
             await asyncio.sleep(self._rng.uniform(0.1, 0.6))
