@@ -110,7 +110,7 @@ async def test_the_majority_is_lost_and_comes_back(three: EtcdServers) -> None:
     async with load(three) as running:
         for member in three.members[:2]:
             member.kill()
-        await until(lambda: running.ledger.outages > 0)
+        await until(lambda: running.ledger.outages + running.ledger.unknown > 0)
         for member in three.members[:2]:
             member.launch()
         for member in three.members:
