@@ -43,7 +43,7 @@ def applied(mutant: Mutant | None) -> Iterator[None]:
 
 LOSSES: Final = {"store_request_lost_p": 0.3, "store_late_p": 0.9, "node_mark_every_s": 20.0}
 CRASHES: Final = {"replica_crash_every_s": 40.0}
-SLOW_STARTS: Final = {"link_stall_every_s": 5.0, "agent_pause_every_s": 5.0, "split": 1.0, "pools": 3}
+SLOW_STARTS: Final = {"link_stall_every_s": 5.0, "agent_pause_every_s": 5.0, "split": 1.0, "pools": 3, "nodes_max": 4}
 REFUSALS: Final = {"foreign_every_s": 4.0, "node_mark_every_s": 8.0, "store_reply_lost_p": 0.2}
 
 _ALL: Final = (
