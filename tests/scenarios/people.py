@@ -31,6 +31,7 @@ from tests.scenarios.setting import flavor_of, quota_of
 from tests.scenarios.stage import Act, Stage, refusal
 from tests.scenarios.words import Line, seconds
 from tests.scenarios.world import CALL_DEADLINE_S
+from tests.sim.loop import Actor
 
 TURN_S: Final = 0.002
 """Submissions follow each other by so much, so that they have an age."""
@@ -205,7 +206,7 @@ async def reflavor(stage: Stage, line: Line) -> list[str]:
     name = line.word(0, "a flavor")
     order = next(i for i, flavor in enumerate(stage.world.setting.flavors) if flavor.name == name)
     put = Put(keys.flavor(FlavorName(name)), encode(FlavorValue.of(flavor_of(line, order))))
-    await stage.world.store.apply(Txn((), (put,)), "operator")
+    await stage.world.store.apply(Txn((), (put,)), Actor("operator"))
     return []
 
 

@@ -44,7 +44,7 @@ class StoryWorld(World):
 
     async def begin(self) -> None:
         """Settings, then every process whose pool is not absent."""
-        await self.store.apply(Txn((), self.setting.settings()), "operator")
+        await self.store.apply(Txn((), self.setting.settings()), Actor("operator"))
         for replica in self.replicas:
             self.ensure_replica(replica)
         for pool in self.pools:
