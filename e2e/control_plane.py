@@ -106,12 +106,20 @@ class ControlPlane:
     async def restart_api_server(self) -> None:
         """The API server and its store end without notice, and come back with what they had acknowledged.
 
-        To be called in the main thread: a server dies with the thread that started it.
+        Whoever else lives on them is started anew after that: their waits between tries grow with every restart, to
+        half a minute in which they act on what they knew before. To be called in the main thread: a server dies with
+        the thread that started it.
         """
         self.api_server.kill()
         self.etcd.kill()
         for process in (self.etcd, self.api_server):
             process.launch()
+            await process.wait_ready_async()
+        for process in (self.controllers, self.scheduler):
+            process.kill()
+            process.launch()
+        await self.restart_kubelets()
+        for process in (self.controllers, self.scheduler):
             await process.wait_ready_async()
 
     async def restart_kubelets(self) -> None:

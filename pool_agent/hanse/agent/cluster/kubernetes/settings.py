@@ -20,7 +20,8 @@ class KubernetesSettings:
         requests_burst: requests about pods that may come at once after a quiet time.
         node_lost_s: pods of a node whose kubelet has been silent for so long, as the control plane says, are given up
             and removed by force. The control plane itself takes 40-50 s to say so.
-        refused_s: a pod that the scheduler has not bound for so long, although it has its place, is given up.
+        refused_s: a pod that the scheduler has refused for so long, although it has its place, is given up. After an
+            outage of the API server the scheduler may act on what it knew before for half a minute.
         start_wait_s: how long a write waits for pods to be created; what is left then goes on behind it.
     """
 
@@ -31,7 +32,7 @@ class KubernetesSettings:
     requests_per_s: float = 400.0
     requests_burst: int = 200
     node_lost_s: float = 60.0
-    refused_s: float = 20.0
+    refused_s: float = 45.0
     start_wait_s: float = 4.0
 
     def __post_init__(self) -> None:
