@@ -79,6 +79,17 @@ async def test_a_superseded_agent_changes_nothing_any_more(home: ClusterHome, ag
     assert state.claim.accepted_revision == 100
 
 
+async def test_looking_at_a_newer_claim_gives_no_right_to_it(home: ClusterHome, agent: ClusterPort) -> None:
+    await home.port().claim(FEDERATION, SECOND, 100)
+    assert (await agent.read_claim()).epoch == SECOND
+    await agent.list()
+    for op in (AcceptRevision(200), HoldGang(record(key(), await node_names(agent))), StopPods(key())):
+        with pytest.raises(Superseded):
+            await agent.write(FIRST, [op])
+    state = await agent.list()
+    assert (state.claim.accepted_revision, state.records) == (100, ())
+
+
 async def test_an_accepted_revision_only_grows(agent: ClusterPort) -> None:
     assert await agent.write(FIRST, [AcceptRevision(150), AcceptRevision(120)]) == (Done(), Done())
     assert (await agent.read_claim()).accepted_revision == 150

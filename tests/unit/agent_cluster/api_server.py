@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -54,20 +55,26 @@ class Script:
 
 
 @asynccontextmanager
-async def serving(folder: Path, *answers: Answer) -> AsyncIterator[tuple[Api, Script]]:
-    """A client of a server that answers like that."""
+async def serving(
+    folder: Path, *answers: Answer, tls: ssl.SSLContext | None = None, ca: bytes = b""
+) -> AsyncIterator[tuple[Api, Script]]:
+    """A client of a server that answers like that; with `tls` one that is trusted by the certificate in `ca.pem`."""
     script = Script(list(answers))
-    server = await asyncio.start_server(script.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(script.serve, "127.0.0.1", 0, ssl=tls)
     port = server.sockets[0].getsockname()[1]
+    cluster = {"server": f"http://127.0.0.1:{port}"}
+    if tls is not None:
+        (folder / "ca.pem").write_bytes(ca)
+        cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(folder / "ca.pem")}
     config = {
-        "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
+        "clusters": [{"name": "c", "cluster": cluster}],
         "users": [{"name": "u", "user": {"token": "secret"}}],
         "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
         "current-context": "x",
     }
     path = folder / "kubeconfig"
     path.write_text(json.dumps(config))
-    api = Api(Kubeconfig(path))
+    api = Api(Kubeconfig(path), reload_every_s=0.0)
     try:
         yield api, script
     finally:

@@ -1,8 +1,11 @@
 """What a request ends as: an answer, a refusal, or nobody knows."""
 
+import asyncio
+import ssl
 from pathlib import Path
 
 import pytest
+import trustme
 
 from hanse.agent.cluster.kubernetes.api import Refused
 from hanse.agent.cluster.kubernetes.objects import PLAIN, read
@@ -25,10 +28,52 @@ async def test_a_refusal_says_why(tmp_path: Path, status: int) -> None:
 
 
 async def test_a_busy_server_says_when_to_come_again(tmp_path: Path) -> None:
-    async with serving(tmp_path, whole({}, 429, "Retry-After: 7")) as (api, _):
+    async with serving(tmp_path, whole({}, 429, "Retry-After: 7")) as (api, script):
         with pytest.raises(Refused) as refused:
             await api.get("/x")
+        assert len(script.asked) == 1, "that is later than the deadline"
     assert refused.value.retry_after_s == 7
+
+
+async def test_a_busy_server_is_asked_again_after_the_pause_that_it_wants(tmp_path: Path) -> None:
+    async with serving(tmp_path, whole({}, 429, "Retry-After: 1"), whole({"metadata": {"name": "n"}})) as (api, _):
+        assert read(PLAIN, await api.post("/x", {})).metadata.name == "n"
+
+
+@pytest.mark.parametrize("config", ["{", "[]", "{}", '{"clusters": 1}', "users: [{name: u, user: {exec: 7}}]"])
+async def test_credentials_that_cannot_be_read_are_no_answer(tmp_path: Path, config: str) -> None:
+    """Also where they were readable, and somebody is rewriting them when the server turns them away."""
+    async with serving(tmp_path, whole({}, 401), whole({})) as (api, _):
+        (tmp_path / "kubeconfig").write_text(config)
+        with pytest.raises(ClusterUnavailable, match="credentials cannot be read"):
+            await api.get("/x")
+
+
+async def test_credentials_are_read_anew_when_they_are_turned_away(tmp_path: Path) -> None:
+    async with serving(tmp_path, whole({}), whole({}, 401), whole({"metadata": {"name": "n"}})) as (api, script):
+        await api.get("/x")
+        assert read(PLAIN, await api.get("/x")).metadata.name == "n"
+        assert len(script.asked) == 3
+
+
+async def test_a_servers_new_certificate_is_trusted_once_the_file_says_so(tmp_path: Path) -> None:
+    ours, theirs = trustme.CA(), trustme.CA()
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    theirs.issue_cert("127.0.0.1").configure_cert(tls)
+    async with serving(tmp_path, whole({"metadata": {"name": "n"}}), tls=tls, ca=ours.cert_pem.bytes()) as (api, _):
+        with pytest.raises(ClusterUnavailable, match="certificate"):
+            await api.get("/x")
+        (tmp_path / "ca.pem").write_bytes(theirs.cert_pem.bytes())
+        assert read(PLAIN, await api.get("/x")).metadata.name == "n"
+
+
+async def test_a_request_that_meets_the_end_is_not_answered(tmp_path: Path) -> None:
+    async with serving(tmp_path, Answer(200, [b"{"], ("Content-Length: 100",))) as (api, _):
+        asked = [asyncio.create_task(api.get("/x")) for _ in range(4)]
+        await asyncio.sleep(0)
+        await api.close()
+        ends = await asyncio.gather(*asked, return_exceptions=True)
+    assert {type(end) for end in ends} == {ClusterUnavailable}
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,8 @@ def theirs(uid: str = "t", *, on: str = "n0", phase: str = "Running", cpu: str =
 @pytest.fixture
 def mirror() -> Mirror:
     found = Mirror(FEDERATION)
-    found.set_node(node("n0"), 0.0)
+    for name in ("n0", "other"):
+        found.set_node(node(name), 0.0)
     return found
 
 
@@ -78,6 +79,28 @@ def test_silence_is_counted_from_when_it_was_first_seen(mirror: Mirror) -> None:
     assert mirror.is_lost(N0, 41.0)
 
 
+def test_where_most_nodes_are_silent_none_is_lost(mirror: Mirror) -> None:
+    for number in range(1, 9):
+        mirror.set_node(node(f"n{number}"), 0.0)
+    for number in range(6):
+        mirror.set_node(node(f"n{number}", ready="Unknown"), 10.0)
+    assert not mirror.is_lost(N0, 100.0)
+    mirror.drop_node(NodeName("n5"), 20.0)
+    assert mirror.is_lost(NodeName("n5"), 100.0), "a node that was removed is lost whatever the others say"
+    mirror.set_node(node("n4"), 20.0)
+    assert mirror.is_lost(N0, 100.0)
+
+
+def test_a_node_that_cannot_be_read_gets_nothing_and_loses_nothing(mirror: Mirror) -> None:
+    mirror.set_pod(own(node_name="n0", phase="Running"), 0.0)
+    mirror.hide_node(N0)
+    mirror.set_pod(own(version=2, node_name="n0", phase="Running"), 0.0)
+    assert N0 not in mirror.nodes
+    assert not mirror.is_lost(N0, 100.0)
+    mirror.drop_node(N0, 50.0)
+    assert mirror.is_lost(N0, 100.0)
+
+
 def test_a_refusal_is_counted_from_when_it_was_first_seen(mirror: Mirror) -> None:
     mirror.set_pod(own(version=1, status=UNSCHEDULABLE), 10.0)
     mirror.set_pod(own(version=2, status=UNSCHEDULABLE), 20.0)
@@ -92,8 +115,9 @@ def test_a_new_mirror_inherits_answers_that_its_list_was_too_early_for(mirror: M
     mirror.set_node(node("n0", ready="Unknown"), 10.0)
     newer = Mirror(FEDERATION)
     newer.version = 10
+    newer.set_node(node("other"), 50.0)
     newer.set_node(node("n0", ready="Unknown"), 50.0)
-    newer.inherit(mirror)
+    newer.inherit(mirror, 50.0)
     assert [one.key.rank for one in newer.pods(GANG)] == [1]
     assert newer.is_lost(N0, 11.0)
 

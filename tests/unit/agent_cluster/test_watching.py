@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from hanse.agent.cluster.kubernetes.objects import PLAIN
-from hanse.agent.cluster.kubernetes.watching import Expired, Follower, list_pages
+from hanse.agent.cluster.kubernetes.watching import Expired, Follower, list_all, list_pages
 from hanse.agent.cluster.port import ClusterUnavailable, WatchLost
 from tests.unit.agent_cluster.api_server import Answer, lines, serving, whole
 
@@ -74,6 +74,14 @@ async def test_a_server_that_fails_for_a_moment_is_asked_again(tmp_path: Path) -
     assert asked == ["1", "1", "2"]
 
 
+async def test_a_busy_server_is_no_reason_to_list_everything(tmp_path: Path) -> None:
+    took, asked = await followed(
+        tmp_path, whole({}, 429), lines(event("ADDED", "a", 2)), lines(event("ADDED", "b", 3), GONE)
+    )
+    assert took == [("a", False), ("b", False)]
+    assert asked == ["1", "1", "2"]
+
+
 def page(names: list[str], *, more: str = "") -> Answer:
     meta = {"resourceVersion": "7", **({"continue": more} if more else {})}
     return whole({"metadata": meta, "items": [{"metadata": {"name": name}} for name in names]})
@@ -97,6 +105,24 @@ async def test_pages_that_expire_make_the_list_worthless(tmp_path: Path) -> None
     async with serving(tmp_path, page(["a"], more="token"), whole({}, 410)) as (api, _):
         with pytest.raises(Expired):
             await list_pages(api, "/pods", lambda _: None)
+
+
+async def test_selected_objects_are_listed_anew_when_their_pages_expire(tmp_path: Path) -> None:
+    took: list[str] = []
+    expired = [page(["a"], more="token"), whole({}, 410)]
+    async with serving(tmp_path, *expired, page(["a"], more="token"), page(["b"])) as (api, script):
+        query = {"labelSelector": "x=y"}
+        await list_all(api, "/pods", lambda item: took.append(PLAIN.decode(item).metadata.name), query, page=1)
+    assert took == ["a", "a", "b"]
+    assert {(asked["labelSelector"], asked["limit"]) for _, asked in script.asked} == {("x=y", "1")}
+    async with serving(tmp_path, *expired * 5) as (api, _):
+        with pytest.raises(ClusterUnavailable, match="expire"):
+            await list_all(api, "/pods", lambda _: None, {})
+
+
+async def test_an_empty_list_may_say_null(tmp_path: Path) -> None:
+    async with serving(tmp_path, whole({"metadata": {"resourceVersion": "7"}, "items": None})) as (api, _):
+        assert await list_pages(api, "/pods", lambda _: None) == "7"
 
 
 async def test_a_version_that_is_gone_cannot_be_listed(tmp_path: Path) -> None:

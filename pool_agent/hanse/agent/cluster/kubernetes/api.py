@@ -10,8 +10,9 @@ What a request ends as:
 * `ClusterUnavailable`: nobody knows. Deadlines, broken connections and answers that cannot be read are that, and so
   is a server error (5xx), which may come from a proxy in front of a server that has done it.
 
-Requests are never repeated here, except one that was not let in (401) after the credentials were read anew: whether a
-repetition is harmless is for the caller to know.
+Whether a repetition is harmless is for the caller to know, so requests are repeated here only if the server has not
+looked at them: it did not let us in (401), or we did not trust it, and the credentials were read anew since; or it
+was too busy (429), and the pause that it asked for is over before the deadline is.
 """
 
 import asyncio
@@ -34,8 +35,13 @@ from hanse.agent.cluster.port import ClusterUnavailable
 REQUEST_DEADLINE_S: Final = 5.0
 LIST_DEADLINE_S: Final = 8.0
 CONNECT_DEADLINE_S: Final = 3.0
+LEAST_DEADLINE_S: Final = 0.1
 CONNECTIONS_MAX: Final = 100
 RELOAD_EVERY_S: Final = 5.0
+BUSY_S: Final = 1.0
+"""Pause before a busy server is asked again, if it does not say how long."""
+
+BUSY_TRIES_MAX: Final = 4
 BODY_BYTES_MAX: Final = 512 << 20
 USER_AGENT: Final = "hanse-agent"
 
@@ -53,7 +59,7 @@ REFUSED_FROM: Final = 400
 SERVER_ERROR: Final = 500
 
 Query = Mapping[str, str]
-_NO_QUERY: Final[Query] = MappingProxyType({})
+NO_QUERY: Final[Query] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +88,7 @@ Access = Kubeconfig | InCluster
 class _Request:
     method: str
     path: str
-    query: Query = field(default_factory=lambda: _NO_QUERY)
+    query: Query = field(default_factory=lambda: NO_QUERY)
     body: Body | list[Body] | None = None
     form: str = _PLAIN
     brief: bool = False
@@ -110,8 +116,9 @@ class Refused(Exception):
 class Api:
     """Requests to one API server. Connects when it is first used; needs a running event loop from then on."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Access, *, reload_every_s: float = RELOAD_EVERY_S) -> None:
         self._access = access
+        self._reload_every_s = reload_every_s
         self._client: client.ApiClient | None = None
         self._connecting = asyncio.Lock()
         self._connected_s = 0.0
@@ -124,7 +131,7 @@ class Api:
 
     # ---- requests -----------------------------------------------------------------------------------------
 
-    async def get(self, path: str, query: Query = _NO_QUERY, *, deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
+    async def get(self, path: str, query: Query = NO_QUERY, *, deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
         """Read an object or a page of a list."""
         return await self._whole(_Request("GET", path, query), deadline_s)
 
@@ -159,6 +166,18 @@ class Api:
                 response.close()
 
     async def _whole(self, request: "_Request", deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
+        now_s = asyncio.get_running_loop().time
+        ends_s, busy = now_s() + deadline_s, 0
+        while True:
+            try:
+                return await self._whole_once(request, max(LEAST_DEADLINE_S, ends_s - now_s()))
+            except Refused as refused:
+                pause_s, busy = refused.retry_after_s or BUSY_S, busy + 1
+                if refused.code != TOO_MANY_REQUESTS or busy == BUSY_TRIES_MAX or now_s() + pause_s >= ends_s:
+                    raise
+            await asyncio.sleep(pause_s)
+
+    async def _whole_once(self, request: "_Request", deadline_s: float) -> bytes:
         limits = aiohttp.ClientTimeout(total=deadline_s, sock_connect=CONNECT_DEADLINE_S)
         with self._transport(request):
             response = await self._send(request, limits)
@@ -171,10 +190,15 @@ class Api:
             return data
 
     async def _send(self, request: "_Request", limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
-        response = await self._send_once(request, limits)
-        if response.status != UNAUTHORIZED or not await self._reconnect():
-            return response
-        response.close()
+        try:
+            response = await self._send_once(request, limits)
+        except aiohttp.ClientSSLError:
+            if not await self._reconnect():
+                raise
+        else:
+            if response.status != UNAUTHORIZED or not await self._reconnect():
+                return response
+            response.close()
         return await self._send_once(request, limits)
 
     async def _send_once(self, request: "_Request", limits: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
@@ -184,15 +208,19 @@ class Api:
             "Accept": _BRIEF if request.brief else _PLAIN,
             "Content-Type": request.form,
         }
-        await api.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, request.body)
+        with self._credentials():
+            await api.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, request.body)
         url = api.configuration.host + request.path
-        answer = await api.rest_client.request(
-            request.method,
-            f"{url}?{urlencode(request.query)}" if request.query else url,
-            headers=headers,
-            body=request.body,
-            _request_timeout=limits,
-        )
+        try:
+            answer = await api.rest_client.request(
+                request.method,
+                f"{url}?{urlencode(request.query)}" if request.query else url,
+                headers=headers,
+                body=request.body,
+                _request_timeout=limits,
+            )
+        except (RuntimeError, AssertionError) as error:  # so it says that `close` came between, or new credentials
+            raise aiohttp.ClientConnectionError(str(error) or "the connections were closed") from error
         response: aiohttp.ClientResponse = answer.response
         return response
 
@@ -201,24 +229,37 @@ class Api:
     async def _connect(self) -> client.ApiClient:
         async with self._connecting:
             if self._client is None:
-                self._client = client.ApiClient(await _configuration(self._access))
+                self._client = await self._open()
                 self._connected_s = asyncio.get_running_loop().time()
             return self._client
 
     async def _reconnect(self) -> bool:
         """Read the credentials anew, as they may have changed; not for every request that is turned away."""
         now_s = asyncio.get_running_loop().time()
-        if now_s - self._connected_s < RELOAD_EVERY_S:
+        if now_s - self._connected_s < self._reload_every_s:
             return False
         async with self._connecting:
             if now_s < self._connected_s:
                 return True
-            fresh = client.ApiClient(await _configuration(self._access))
-            stale, self._client = self._client, fresh
+            stale, self._client = self._client, await self._open()
             self._connected_s = asyncio.get_running_loop().time()
         if stale is not None:
             await stale.close()
         return True
+
+    async def _open(self) -> client.ApiClient:
+        with self._credentials():
+            return client.ApiClient(await _configuration(self._access))
+
+    @contextmanager
+    def _credentials(self) -> Iterator[None]:
+        """What reading them ends with, as the port's error. Files that are being rewritten and plugins that break
+        fail in as many ways as there are parsers, and none of them may end the agent."""
+        try:
+            yield
+        except Exception as error:
+            said = " ".join(str(error).split()) or type(error).__name__
+            raise ClusterUnavailable(f"{self._access}: the credentials cannot be read: {said}") from error
 
     @contextmanager
     def _transport(self, what: "_Request") -> Iterator[None]:
@@ -230,8 +271,6 @@ class Api:
         except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
             said = " ".join(str(error).split()) or type(error).__name__
             raise ClusterUnavailable(f"{self._access}: {what}: {said}") from error
-        except (config.ConfigException, client.ApiException) as error:
-            raise ClusterUnavailable(f"{self._access}: {' '.join(str(error).split())}") from error
 
 
 async def _configuration(access: Access) -> client.Configuration:

@@ -4,6 +4,7 @@
     starting a gang    `starting`   pods gated, then complete in the ledger, then let go
     other operations   `writing`    records first, then their pods
     what follows       `tending`    what `chores` says about pods: a level, whoever left them like that
+    what is left over  `orphans`    Services of gangs that are no more
     lists, watches     `mirror`, `watching`, `telling`
     requests           `hands` for pods (throttled), `api` for all
 
@@ -27,12 +28,13 @@ import msgspec
 
 from hanse.agent.cluster.kubernetes.api import Access, Api
 from hanse.agent.cluster.kubernetes.counting import counts_of
-from hanse.agent.cluster.kubernetes.hands import Hands
+from hanse.agent.cluster.kubernetes.hands import Hands, NotTaken
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.logs import lines_of
 from hanse.agent.cluster.kubernetes.mirror import Mirror
 from hanse.agent.cluster.kubernetes.names import PodKey, own_pod, pod_name
 from hanse.agent.cluster.kubernetes.objects import NODE, POD, PodObject, read
+from hanse.agent.cluster.kubernetes.orphans import Orphans
 from hanse.agent.cluster.kubernetes.pods import Start
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.kubernetes.starting import Starting
@@ -40,7 +42,7 @@ from hanse.agent.cluster.kubernetes.telling import Told
 from hanse.agent.cluster.kubernetes.tending import Tending
 from hanse.agent.cluster.kubernetes.throttle import Throttle
 from hanse.agent.cluster.kubernetes.verdicts import own_pod_of, version_of
-from hanse.agent.cluster.kubernetes.watching import Expired, Follower, list_pages
+from hanse.agent.cluster.kubernetes.watching import RELISTS_MAX, Expired, Follower, list_pages
 from hanse.agent.cluster.kubernetes.writing import Writing
 from hanse.agent.cluster.port import (
     PORT_DEADLINE_S,
@@ -65,8 +67,9 @@ log = logging.getLogger(__name__)
 
 NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = "/api/v1/pods"
-RELISTS_MAX: Final = 3
 LOG_LOOK_EVERY_S: Final = 0.5
+BEHIND: Final = 2
+"""Tasks that go on behind the port."""
 
 
 class KubernetesCluster:
@@ -95,11 +98,13 @@ class KubernetesCluster:
             self._rng,
             at_once=told.requests_at_once,
             complete=self._complete,
+            is_complete=self._is_complete,
             created=self._created,
             changed=self._changed,
         )
         self._writing = Writing(self._ledgers, self._starting, self._tending, told, pool, lambda: self._mirror)
-        self._tasks = TaskPool(1)
+        self._orphans = Orphans(self._hands, self._ledgers, lambda: self._mirror)
+        self._tasks = TaskPool(BEHIND)
         self._news: dict[asyncio.Event, None] = {}
 
     async def close(self) -> None:
@@ -122,8 +127,9 @@ class KubernetesCluster:
         return claim
 
     def _tend_on(self) -> None:
-        if not len(self._tasks):
+        if len(self._tasks) < BEHIND:
             self._tasks.start("tending", self._tending.run())
+            self._tasks.start("orphans", self._orphans.run())
         self._tending.woken.set()
 
     # ---- lists and watches --------------------------------------------------------------------------------
@@ -133,6 +139,7 @@ class KubernetesCluster:
             await self._list()
         mirror, records = self._mirror, self._ledgers.records()
         self._wake()
+        self._orphans.listed.set()
         return ClusterState(
             version=mirror.version,
             claim=self._ledgers.claim,
@@ -146,7 +153,7 @@ class KubernetesCluster:
         """Records first: what they say was complete has its pods in a list that is made after that."""
         await self._ledgers.refresh()
         mirror = await self._mirror_at("")
-        mirror.inherit(self._mirror)
+        mirror.inherit(self._mirror, asyncio.get_running_loop().time())
         for stored in self._ledgers.records():
             mirror.touch(stored.record.key)
         self._mirror = mirror
@@ -241,7 +248,7 @@ class KubernetesCluster:
             mirror.set_node(node, now_s)
         except ValueError as error:
             log.warning("node_unreadable", extra={"pool": self._pool, "node": name, "cause": str(error)})
-            mirror.drop_node(name, now_s)
+            mirror.hide_node(name)
 
     def _take_pod(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
         pod = read(POD, item)
@@ -272,14 +279,24 @@ class KubernetesCluster:
     # ---- what starts tell ---------------------------------------------------------------------------------
 
     async def _complete(self, start: Start) -> None:
-        """Every pod was created and acknowledged: from now on they may run, and none is created any more."""
+        """Every pod was created and acknowledged: from now on they may run, and none is created any more.
+
+        Raises:
+            NotTaken, NotYet, Superseded, ClusterUnavailable
+        """
         stored = self._ledgers.get(start.key)
         if stored is None or stored.stopped:
             return
         if stored.complete is None:
-            await self._ledgers.change(start.epoch, {start.key: replace(stored, complete=start.epoch)})
+            refused = await self._ledgers.change(start.epoch, {start.key: replace(stored, complete=start.epoch)})
+            if refused:
+                raise NotTaken(refused[start.key])
         self._changed(start.key)
         await self._tending.tend([start.key])
+
+    def _is_complete(self, key: GangKey) -> bool:
+        stored = self._ledgers.get(key)
+        return stored is not None and stored.complete is not None
 
     def _created(self, pod: PodObject) -> None:
         self._mirror.set_pod(pod, asyncio.get_running_loop().time())

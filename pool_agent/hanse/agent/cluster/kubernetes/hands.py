@@ -6,15 +6,18 @@ reason to refuse if it is not.
 """
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from hanse.agent.cluster.kubernetes.api import (
     CONFLICT,
     JSON_PATCH,
-    LIST_DEADLINE_S,
     NOT_FOUND,
     TOO_MANY_REQUESTS,
+    UNAUTHORIZED,
     Api,
     Refused,
 )
@@ -31,13 +34,15 @@ from hanse.agent.cluster.kubernetes.names import (
     PodKey,
     epoch_text,
     own_pod,
+    own_service,
     pod_name,
     service_name,
 )
-from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, POD, Body, Meta, PodObject, read
+from hanse.agent.cluster.kubernetes.objects import PLAIN, POD, Body, Meta, PodObject, read
 from hanse.agent.cluster.kubernetes.pods import Place, Start, pod, service
 from hanse.agent.cluster.kubernetes.throttle import Throttle
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod
+from hanse.agent.cluster.kubernetes.watching import list_all
 from hanse.agent.cluster.port import ClusterUnavailable, GangKey
 
 log = logging.getLogger(__name__)
@@ -45,6 +50,9 @@ log = logging.getLogger(__name__)
 TRIES_MAX: Final = 4
 _UNPROCESSABLE: Final = 422
 _FORBIDDEN: Final = 403
+_TIMED_OUT: Final = 408
+_LATER: Final = frozenset({UNAUTHORIZED, _TIMED_OUT, CONFLICT, TOO_MANY_REQUESTS})
+"""Refusals that say nothing about the object."""
 
 
 class NotTaken(Exception):
@@ -186,12 +194,22 @@ class Hands:
         try:
             async with self.throttle:
                 meta = read(PLAIN, await self.api.get(path)).metadata
-            if meta.labels.get(FEDERATION) == federation:
-                async with self.throttle:
-                    await self.api.delete(path, {"preconditions": {"uid": meta.uid}})
+        except Refused as refused:
+            if refused.code != NOT_FOUND:
+                raise NotYet(f"service {service_name(key)}: {refused}") from None
+            return
+        if meta.labels.get(FEDERATION) == federation:
+            await self.delete_service(meta)
+
+    async def delete_service(self, meta: Meta) -> None:
+        """Delete a Service as it was seen; it may be gone. Raises NotYet, ClusterUnavailable."""
+        path = f"/api/v1/namespaces/{meta.namespace}/services/{meta.name}"
+        try:
+            async with self.throttle:
+                await self.api.delete(path, {"preconditions": {"uid": meta.uid}})
         except Refused as refused:
             if refused.code not in (NOT_FOUND, CONFLICT):
-                raise NotYet(f"service {service_name(key)}: {refused}") from None
+                raise NotYet(f"service {meta.name}: {refused}") from None
 
     # ---- looking ------------------------------------------------------------------------------------------
 
@@ -207,14 +225,33 @@ class Hands:
     async def pods_of(self, key: GangKey, federation: str) -> list[tuple[PodKey, PodObject]]:
         """The pods of a gang as they are now. Raises ClusterUnavailable."""
         labels = {FEDERATION: federation, JOB: key.job, ATTEMPT: str(key.attempt), PART: str(key.part)}
-        query = {"labelSelector": ",".join(f"{name}={value}" for name, value in labels.items())}
-        try:
-            page = read(ITEMS, await self.api.get("/api/v1/pods", query, deadline_s=LIST_DEADLINE_S))
-        except Refused as refused:
-            raise ClusterUnavailable(f"the pods of {key} cannot be listed: {refused}") from None
-        found = [read(POD, item) for item in page.items]
-        own = [(pod_key, one) for one in found if (pod_key := own_pod(one.metadata, federation)) is not None]
-        return sorted(own, key=lambda item: item[0])
+        own: dict[str, tuple[PodKey, PodObject]] = {}
+
+        def take(item: msgspec.Raw) -> None:
+            one = read(POD, item)
+            pod_key = own_pod(one.metadata, federation)
+            if pod_key is not None:
+                own[one.metadata.uid] = pod_key, one
+
+        await list_all(self.api, "/api/v1/pods", take, {"labelSelector": _selector(labels)})
+        return sorted(own.values(), key=lambda item: item[0])
+
+    async def services(self, federation: str) -> list[tuple[GangKey, Meta]]:
+        """The Services of all our gangs. Raises ClusterUnavailable."""
+        own: dict[str, tuple[GangKey, Meta]] = {}
+
+        def take(item: msgspec.Raw) -> None:
+            meta = read(PLAIN, item).metadata
+            key = own_service(meta, federation)
+            if key is not None:
+                own[meta.uid] = key, meta
+
+        await list_all(self.api, "/api/v1/services", take, {"labelSelector": _selector({FEDERATION: federation})})
+        return list(own.values())
+
+
+def _selector(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{name}={value}" for name, value in labels.items())
 
 
 def _path(namespace: str, name: str) -> str:
@@ -225,7 +262,11 @@ def _raise(refused: Refused) -> None:
     """What a refused creation means, unless the object is there already."""
     if refused.code == CONFLICT and refused.reason == "AlreadyExists":
         return
-    account = refused.code == _FORBIDDEN and "serviceaccount" in str(refused).replace(" ", "")
-    if account or refused.code in (CONFLICT, TOO_MANY_REQUESTS):
+    if refused.code in _LATER or (refused.code == _FORBIDDEN and _is_unfinished(str(refused))):
         raise NotYet(str(refused)) from refused
     raise NotTaken(str(refused)) from refused
+
+
+def _is_unfinished(said: str) -> bool:
+    """Whether controllers still have to make what a namespace needs: its service account, the count of a quota."""
+    return "serviceaccount" in said.replace(" ", "") or "status unknown for quota" in said

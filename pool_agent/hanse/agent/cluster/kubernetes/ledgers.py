@@ -12,11 +12,13 @@ epoch still is, because somebody may have touched the object's labels; otherwise
 
 import asyncio
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from hanse.agent.cluster.kubernetes.api import CONFLICT, LIST_DEADLINE_S, NOT_FOUND, Api, Refused
+import msgspec
+
+from hanse.agent.cluster.kubernetes.api import CONFLICT, NOT_FOUND, Api, Refused
 from hanse.agent.cluster.kubernetes.names import (
     CLAIM_NAME,
     EPOCH,
@@ -29,31 +31,38 @@ from hanse.agent.cluster.kubernetes.names import (
     gang_text,
     ledger_name,
 )
-from hanse.agent.cluster.kubernetes.objects import CONFIG, ITEMS, PLAIN, Body, ConfigObject, read
+from hanse.agent.cluster.kubernetes.objects import CONFIG, PLAIN, Body, ConfigObject, read
 from hanse.agent.cluster.kubernetes.settings import LEDGERS_MAX, KubernetesSettings
 from hanse.agent.cluster.kubernetes.spread import spread
 from hanse.agent.cluster.kubernetes.stored import Stored, decode, encode
 from hanse.agent.cluster.kubernetes.verdicts import version_of
+from hanse.agent.cluster.kubernetes.watching import list_all
 from hanse.agent.cluster.port import Claim, ClusterUnavailable, Epoch, GangKey, Superseded
 
 LEDGER_BYTES_MAX: Final = 900_000
 """A ConfigMap holds 1 MiB; this leaves room for its metadata."""
 
+LATER_BYTES: Final = 240
+"""What a record may grow by until it is forgotten, with the rest of its key."""
+
 TRIES_MAX: Final = 5
 TAKEN_OVER_AT_ONCE: Final = 16
+LEDGERS_PAGE: Final = 16
 _NAMESPACES: Final = "/api/v1/namespaces"
 _CONTENT: Final = frozenset({400, 413, 422})
 """What is wrong with the request itself, and stays so."""
 
+_Entries = Mapping[GangKey, Stored | None]
+
 
 @dataclass(eq=False, slots=True)
 class _Change:
-    """What one caller wants written under an epoch; `refusal` once the server says no, `error` if nobody knows."""
+    """What one caller wants written under an epoch; `refusals` where the cluster says no, `error` if nobody knows."""
 
     epoch: Epoch
     entries: dict[GangKey, Stored | None]
     done: bool = False
-    refusal: str = ""
+    refusals: dict[GangKey, str] = field(default_factory=dict)
     error: Exception | None = None
 
 
@@ -69,9 +78,10 @@ class _Ledger:
     waiting: list[_Change] = field(default_factory=list)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    @property
-    def bytes(self) -> int:
-        return sum(len(text) + len(key.job) + 16 for key, text in self.texts.items())
+    def has_room(self, texts: Mapping[GangKey, str | None]) -> bool:
+        """Whether records that are new fit in; what happens to those that are there always does."""
+        new = {key: text for key, text in texts.items() if text and key not in self.texts}
+        return not new or _bytes(self.texts) + _bytes(new) <= LEDGER_BYTES_MAX
 
     def see(self, found: ConfigObject) -> None:
         """The object is like that now; what is older than what was seen says nothing."""
@@ -92,9 +102,7 @@ class _Ledger:
             what = f"{ledger_name(self.number)}: the record of {key} cannot be read: {error}; mend or remove it"
             raise ClusterUnavailable(what) from None
 
-    def write(
-        self, entries: Mapping[GangKey, Stored | None], texts: Mapping[GangKey, str | None], version: str
-    ) -> None:
+    def write(self, entries: _Entries, texts: Mapping[GangKey, str | None], version: str) -> None:
         """These entries are in effect."""
         self.version = version
         for key, stored in entries.items():
@@ -104,6 +112,10 @@ class _Ledger:
                 self.stored.pop(key, None)
             else:
                 self.texts[key], self.stored[key] = text, stored
+
+
+def _bytes(texts: Mapping[GangKey, str]) -> int:
+    return sum(len(text) + len(key.job) + LATER_BYTES for key, text in texts.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +195,20 @@ class Ledgers:
         return _Seen(claim, found.metadata.resource_version, ledgers)
 
     async def _see_all(self) -> None:
-        try:
-            answer = await self._api.get(self._folder, {"labelSelector": LEDGER}, deadline_s=LIST_DEADLINE_S)
-        except Refused as refused:
-            raise ClusterUnavailable(f"the gang records cannot be listed: {refused}") from None
-        page = read(ITEMS, answer)
-        listed = [read(CONFIG, item) for item in page.items]
-        by_name = {found.metadata.name: found for found in listed}
-        for number in range(self._count):
-            found = by_name.get(ledger_name(number))
-            if found is not None:
+        """All ledgers, page by page: each may be a megabyte."""
+        seen: set[str] = set()
+
+        def take(item: msgspec.Raw) -> None:
+            found = read(CONFIG, item)
+            number = numbers.get(found.metadata.name)
+            if number is not None:
+                seen.add(found.metadata.name)
                 self._ledger(number).see(found)
-            elif number in self._ledgers and not self._ledgers[number].turn.locked():
+
+        numbers = {ledger_name(number): number for number in range(self._count)}
+        await list_all(self._api, self._folder, take, {"labelSelector": LEDGER}, page=LEDGERS_PAGE)
+        for name, number in numbers.items():
+            if name not in seen and number in self._ledgers and not self._ledgers[number].turn.locked():
                 del self._ledgers[number]
 
     def _ledger(self, number: int) -> _Ledger:
@@ -233,22 +247,30 @@ class Ledgers:
         self._count = seen.ledgers
         await self._take_over(epoch)
 
-    async def verify(self) -> None:
-        """Look whether we still are the writer. Raises Superseded."""
-        if (await self._read()).claim.epoch != self.epoch:
-            raise self._superseded(self.epoch)
+    async def verify(self, epoch: Epoch) -> None:
+        """Look whether this epoch still is the writer. Raises Superseded."""
+        self._check(epoch, (await self._read()).claim)
 
-    async def accept(self, revision: int) -> None:
-        """Remember a newer accepted revision. Raises Superseded."""
+    async def accept(self, epoch: Epoch, revision: int) -> None:
+        """Remember a newer accepted revision; a claim that was only looked at gives no right to write it.
+
+        Raises:
+            Superseded: the claim is another epoch's.
+        """
         for _ in range(TRIES_MAX):
+            self._check(epoch, self.claim)
             if revision <= self.claim.accepted_revision:
-                await self.verify()
+                await self.verify(epoch)
                 return
             wanted = replace(self.claim, accepted_revision=revision)
             if await self._write_claim(_Seen(self.claim, self._claim_version, self._count), wanted):
                 return
-            await self.verify()
+            await self.verify(epoch)
         raise ClusterUnavailable(f"{CLAIM_NAME} changes all the time; find out who writes to it")
+
+    def _check(self, epoch: Epoch, claim: Claim) -> None:
+        if not (epoch == claim.epoch == self.epoch):
+            raise self._superseded(epoch)
 
     async def _write_claim(self, seen: _Seen, wanted: Claim) -> bool:
         """Whether it was still as it was seen."""
@@ -294,7 +316,7 @@ class Ledgers:
 
     # ---- writing ------------------------------------------------------------------------------------------
 
-    async def change(self, epoch: Epoch, entries: Mapping[GangKey, Stored | None]) -> dict[GangKey, str]:
+    async def change(self, epoch: Epoch, entries: _Entries) -> dict[GangKey, str]:
         """Write these records, None for one that is to go. Returns those that the cluster refuses, with the reason.
 
         What was asked under an epoch is never written under another, also when it waits for its turn meanwhile.
@@ -309,14 +331,12 @@ class Ledgers:
         refusals: dict[GangKey, str] = {}
 
         async def one(number: int) -> None:
-            refusal = await self._change(number, epoch, by_ledger[number])
-            if refusal:
-                refusals.update(dict.fromkeys(by_ledger[number], refusal))
+            refusals.update(await self._change(number, epoch, by_ledger[number]))
 
         await spread(by_ledger, one, at_once=TAKEN_OVER_AT_ONCE)
         return refusals
 
-    async def _change(self, number: int, epoch: Epoch, entries: dict[GangKey, Stored | None]) -> str:
+    async def _change(self, number: int, epoch: Epoch, entries: dict[GangKey, Stored | None]) -> dict[GangKey, str]:
         ledger = self._ledgers.get(number)
         if ledger is None:
             raise ClusterUnavailable(f"{ledger_name(number)} is gone from the cluster; the next claim makes it anew")
@@ -332,7 +352,7 @@ class Ledgers:
                 ledger.waiting.remove(mine)
         if mine.error is not None:
             raise mine.error
-        return mine.refusal
+        return mine.refusals
 
     async def _write_together(self, ledger: _Ledger, changes: list[_Change]) -> None:
         """One request for all that wait under our epoch; what becomes of it becomes of each."""
@@ -341,32 +361,45 @@ class Ledgers:
             if change.epoch != epoch:
                 change.done, change.error = True, self._superseded(change.epoch)
         changes = [change for change in changes if not change.done]
+        entries = {key: stored for change in changes for key, stored in change.entries.items()}
         error: Exception | None = ClusterUnavailable(f"{ledger_name(ledger.number)}: the write was broken off")
-        refusal = ""
+        refusals: dict[GangKey, str] = {}
         try:
-            refusal = await self._patch(ledger, epoch, changes) if changes else ""
+            refusals = await self._patch(ledger, epoch, entries)
             error = None
         except (Superseded, ClusterUnavailable) as failed:
             error = failed
         finally:
             for change in changes:
-                change.done, change.refusal, change.error = True, refusal, error
+                change.refusals = {key: refusals[key] for key in change.entries if key in refusals}
+                change.done, change.error = True, error
 
-    async def _patch(self, ledger: _Ledger, epoch: Epoch, changes: Iterable[_Change]) -> str:
-        entries = {key: stored for change in changes for key, stored in change.entries.items()}
+    async def _patch(self, ledger: _Ledger, epoch: Epoch, entries: _Entries) -> dict[GangKey, str]:
+        """Write entries in one request, or one by one where the cluster refuses them together: one that it never
+        takes is no reason to refuse the others."""
+        refusal = await self._patch_once(ledger, epoch, entries) if entries else ""
+        if not refusal or len(entries) == 1:
+            return dict.fromkeys(entries, refusal) if refusal else {}
+        alone = {key: await self._patch_once(ledger, epoch, {key: stored}) for key, stored in entries.items()}
+        return {key: refusal for key, refusal in alone.items() if refusal}
+
+    async def _patch_once(self, ledger: _Ledger, epoch: Epoch, entries: _Entries) -> str:
+        """Why the cluster refuses this, "" if it is in effect."""
         texts = {key: None if stored is None else encode(stored) for key, stored in entries.items()}
-        added = sum(len(text) - len(ledger.texts.get(key, "")) for key, text in texts.items() if text)
-        if added > 0 and ledger.bytes + added > LEDGER_BYTES_MAX:
-            return f"{ledger_name(ledger.number)} is full; raise the number of ledgers"
-        data = {gang_text(key): text for key, text in texts.items()}
         name = ledger_name(ledger.number)
+        if not ledger.has_room(texts):
+            return f"{name} is full; raise the number of ledgers"
+        data = {gang_text(key): text for key, text in texts.items()}
         for _ in range(TRIES_MAX):
             if not (epoch == ledger.epoch == self.epoch):
                 raise self._superseded(epoch)
+            body: Body = {"metadata": {"resourceVersion": ledger.version}, "data": data}
             try:
-                version = await self._put(name, {"metadata": {"resourceVersion": ledger.version}, "data": data})
+                version = await self._change_object(name, body)
             except Refused as refused:
-                return str(refused)
+                if refused.code in _CONTENT:
+                    return str(refused)
+                raise ClusterUnavailable(f"{name} cannot be written: {refused}") from None
             if version:
                 ledger.write(entries, texts, version)
                 return ""
@@ -381,26 +414,34 @@ class Ledgers:
 
     # ---- requests -----------------------------------------------------------------------------------------
 
-    async def _put(self, name: str, body: Body, *, create: bool = False) -> str:
-        """Create or change an object as it was seen; returns its version, "" if it was not so any more.
-
-        Raises:
-            Refused: the content of a change is not accepted, ever.
-        """
+    async def _put(self, name: str, body: Body, *, create: bool) -> str:
+        """Create or change an object as it was seen; returns its version, "" if it was not so any more."""
         try:
-            if create:
-                answer = await self._create({"apiVersion": "v1", "kind": "ConfigMap", **body})
-            else:
-                answer = await self._api.patch(f"{self._folder}/{name}", body, brief=True)
+            return await (self._create_object(body) if create else self._change_object(name, body))
+        except Refused as refused:
+            raise ClusterUnavailable(f"{name} cannot be written: {refused}") from None
+
+    async def _change_object(self, name: str, body: Body) -> str:
+        """Change an object as it was seen; returns its version, "" if it was not so any more. Raises Refused."""
+        try:
+            answer = await self._api.patch(f"{self._folder}/{name}", body, brief=True)
         except Refused as refused:
             if refused.code == CONFLICT:
                 return ""
             if refused.code == NOT_FOUND:
                 what = f"{name} is gone from the cluster; the next claim makes it anew"
                 raise ClusterUnavailable(what) from None
-            if refused.code in _CONTENT and not create:
-                raise
-            raise ClusterUnavailable(f"{name} cannot be written: {refused}") from None
+            raise
+        return read(PLAIN, answer).metadata.resource_version
+
+    async def _create_object(self, body: Body) -> str:
+        """Create an object; the same answer. Raises Refused."""
+        try:
+            answer = await self._create({"apiVersion": "v1", "kind": "ConfigMap", **body})
+        except Refused as refused:
+            if refused.code == CONFLICT:
+                return ""
+            raise
         return read(PLAIN, answer).metadata.resource_version
 
     async def _create(self, body: Body) -> bytes:

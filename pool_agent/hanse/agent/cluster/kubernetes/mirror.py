@@ -20,6 +20,9 @@ from hanse.model.ids import NodeName
 from hanse.model.resources import EMPTY, Resources
 
 GONE_REMEMBERED: Final = 20_000
+SILENT_PERCENT_MAX: Final = 55
+"""Where more of the nodes are silent at a time, the control plane is to blame, not they; Kubernetes evicts nothing
+then either."""
 
 K = TypeVar("K")
 
@@ -52,6 +55,8 @@ class Mirror:
         self.silent_since: dict[NodeName, float] = {}
         self.refused_since: dict[str, float] = {}
         self._nodes: dict[NodeName, NodeFacts] = {}
+        self._silent: dict[NodeName, None] = {}
+        self._hidden: dict[NodeName, None] = {}
         self._own: dict[str, OwnPod] = {}
         self._gangs: dict[GangKey, dict[str, OwnPod]] = {}
         self._foreign: dict[str, tuple[NodeName, Resources]] = {}
@@ -83,19 +88,21 @@ class Mirror:
         return tuple(self._gangs.get(key, {}).values())
 
     def is_lost(self, node: NodeName, before_s: float) -> bool:
-        """Whether a node has been silent, or absent, since before that time."""
-        return self.silent_since.get(node, before_s) < before_s
+        """Whether a node has been silent, or absent, since before that time, and not most of the others with it."""
+        if self.silent_since.get(node, before_s) >= before_s:
+            return False
+        return node not in self._nodes or len(self._silent) * 100 <= SILENT_PERCENT_MAX * len(self._nodes)
 
     def touch(self, key: GangKey) -> None:
         """Something else than its pods changed about a gang."""
         self.changed_gangs[key] = None
         self.untended[key] = None
 
-    def inherit(self, older: "Mirror") -> None:
+    def inherit(self, older: "Mirror", now_s: float) -> None:
         """Keep what an older mirror knows and the list of this one was too early for: answers to our own requests."""
         for uid, own in older._own.items():
             if own.version > self.version and uid not in self._own:
-                self._set_own(own, 0.0)
+                self._set_own(own, now_s)
         self._gone = {**older._gone, **self._gone}
         _keep_earlier(self.silent_since, older.silent_since)
         _keep_earlier(self.refused_since, older.refused_since)
@@ -105,9 +112,12 @@ class Mirror:
     def set_node(self, node: NodeObject, now_s: float) -> None:
         """A node is new or changed. Raises ValueError if it cannot be read."""
         facts = node_facts(node)
+        self._hidden.pop(facts.name, None)
         if is_silent(node):
+            self._silent[facts.name] = None
             self.silent_since.setdefault(facts.name, now_s)
         else:
+            self._silent.pop(facts.name, None)
             self.silent_since.pop(facts.name, None)
         if self._nodes.get(facts.name) != facts:
             self._nodes[facts.name] = facts
@@ -115,8 +125,19 @@ class Mirror:
 
     def drop_node(self, name: NodeName, now_s: float) -> None:
         """A node was removed."""
-        if self._nodes.pop(name, None) is not None:
+        hidden = name in self._hidden
+        self._hidden.pop(name, None)
+        self._silent.pop(name, None)
+        if self._nodes.pop(name, None) is not None or hidden:
             self.silent_since.setdefault(name, now_s)
+            self.changed_nodes[name] = None
+
+    def hide_node(self, name: NodeName) -> None:
+        """A node is there, and nobody can tell what it is like: nothing new goes there, and nothing there is lost."""
+        self._hidden[name] = None
+        self._silent.pop(name, None)
+        self.silent_since.pop(name, None)
+        if self._nodes.pop(name, None) is not None:
             self.changed_nodes[name] = None
 
     def set_pod(self, pod: PodObject, now_s: float) -> OwnPod | None:
@@ -151,7 +172,7 @@ class Mirror:
             self.refused_since.setdefault(own.uid, now_s)
         else:
             self.refused_since.pop(own.uid, None)
-        if own.bound and own.node not in self._nodes:
+        if own.bound and own.node not in self._nodes and own.node not in self._hidden:
             self.silent_since.setdefault(own.node, now_s)
         self._own[own.uid] = own
         self._gangs.setdefault(gang, {})[own.uid] = own

@@ -99,14 +99,27 @@ def pod_labels(pod: PodKey, *, federation: str, pool: str, epoch: Epoch) -> dict
     }
 
 
+def own_service(meta: Meta, federation: str) -> GangKey | None:
+    """Whose Service of ours that is; None if it is foreign."""
+    if not federation or meta.labels.get(FEDERATION) != federation:
+        return None
+    gang = _gang_in(meta)
+    return gang if gang is not None and service_name(gang) == meta.name else None
+
+
 def own_pod(meta: Meta, federation: str) -> PodKey | None:
     """Which pod of ours that is; None if it is foreign."""
     labels = meta.labels
     if not federation or labels.get(FEDERATION) != federation:
         return None
-    gang = gang_of(f"{labels.get(JOB, '')}.{labels.get(ATTEMPT, '')}.{labels.get(PART, '')}")
+    gang = _gang_in(meta)
     rank = labels.get(RANK, "")
     if gang is None or not rank.isdecimal():
         return None
     pod = PodKey(gang, labels.get(POD_SET, ""), int(rank))
     return pod if pod_name(pod) == meta.name else None
+
+
+def _gang_in(meta: Meta) -> GangKey | None:
+    labels = meta.labels
+    return gang_of(f"{labels.get(JOB, '')}.{labels.get(ATTEMPT, '')}.{labels.get(PART, '')}")

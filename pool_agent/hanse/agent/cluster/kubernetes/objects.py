@@ -156,7 +156,7 @@ class Items(_Read, frozen=True):
     """A page of a list, its items not decoded yet."""
 
     metadata: ListMeta
-    items: list[msgspec.Raw] = []
+    items: list[msgspec.Raw] | None = None
 
 
 class Refusal(_Read, frozen=True):

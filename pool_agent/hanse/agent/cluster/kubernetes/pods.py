@@ -109,22 +109,23 @@ def why_not_startable(order: StartPods, stored: Stored) -> str:
 
 def service(start: Start) -> Body:
     """The headless Service of a gang; names resolve before the pods are ready, as they wait for each other."""
+    gang = {
+        FEDERATION: start.federation,
+        JOB: start.key.job,
+        ATTEMPT: str(start.key.attempt),
+        PART: str(start.key.part),
+    }
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": service_name(start.key),
-            "labels": {FEDERATION: start.federation, POOL: start.pool, JOB: start.key.job},
+            "labels": {**gang, POOL: start.pool},
         },
         "spec": {
             "clusterIP": "None",
             "publishNotReadyAddresses": True,
-            "selector": {
-                FEDERATION: start.federation,
-                JOB: start.key.job,
-                ATTEMPT: str(start.key.attempt),
-                PART: str(start.key.part),
-            },
+            "selector": gang,
         },
     }
 

@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 RETRY: Final = BackoffPolicy(first_s=0.2, max_s=10.0)
 
 Complete = Callable[[Start], Awaitable[None]]
+IsComplete = Callable[[GangKey], bool]
 Created = Callable[[PodObject], None]
 Changed = Callable[[GangKey], None]
 
@@ -39,17 +40,27 @@ class Starting:
     Args:
         complete: marks a gang as complete in its ledger, and lets its pods go. Raises Superseded,
             ClusterUnavailable.
+        is_complete: whether it is marked; no pod of such a gang is created any more.
         created: told of every pod at once, ahead of any watch.
         changed: told of a gang whose start was refused.
     """
 
     def __init__(
-        self, hands: Hands, rng: Random, *, at_once: int, complete: Complete, created: Created, changed: Changed
+        self,
+        hands: Hands,
+        rng: Random,
+        *,
+        at_once: int,
+        complete: Complete,
+        is_complete: IsComplete,
+        created: Created,
+        changed: Changed,
     ) -> None:
         self._hands = hands
         self._rng = rng
         self._at_once = at_once
         self._complete = complete
+        self._is_complete = is_complete
         self._created = created
         self._changed = changed
         self._tasks: dict[GangKey, asyncio.Task[object]] = {}
@@ -112,7 +123,8 @@ class Starting:
         backoff = Backoff(RETRY, self._rng)
         while True:
             try:
-                await self._create(start)
+                if not self._is_complete(start.key):
+                    await self._create(start)
                 await self._complete(start)
             except (NotYet, ClusterUnavailable) as error:
                 log.info("start_goes_on", extra={"gang": str(start.key), "cause": str(error)})

@@ -113,7 +113,7 @@ class Tending:
             Superseded: they are another agent's by now.
             NotYet, ClusterUnavailable: it is not all done; it stays remembered.
         """
-        mirror, wanted = self._mirror(), list(dict.fromkeys(keys))
+        mirror, wanted = self._mirror(), dict.fromkeys(keys)
         todo: list[Chore] = []
         for key in wanted:
             mirror.untended.pop(key, None)
@@ -126,18 +126,49 @@ class Tending:
             )
         try:
             if any(self._ledgers.get(chore.pod.key.gang) is None for chore in todo):
-                await self._ledgers.verify()
-            await spread(todo, self._hands.do, at_once=self._settings.requests_at_once)
-            forgotten = [key for key in wanted if key in self._wishes and self._wishes[key].forget]
-            await spread(forgotten, self._end, at_once=self._settings.requests_at_once)
+                await self._ledgers.verify(self._ledgers.epoch)
+            refused = await self._do(todo)
+            refused |= await self._end([key for key in wanted if self._is_over(key) and key not in refused])
         except BaseException:
-            for key in wanted:
-                mirror.untended[key] = None
+            mirror.untended |= wanted
             raise
+        mirror.untended |= dict.fromkeys(refused)
+        if refused:
+            raise NotYet(next(iter(refused.values())))
 
-    async def _end(self, key: GangKey) -> None:
-        """The pods of a forgotten gang are gone; so goes its Service."""
-        namespace = self._wishes[key].namespace
-        if namespace:
-            await self._hands.remove_service(key, namespace, self._ledgers.claim.federation)
-        self._wishes.pop(key, None)
+    async def _do(self, todo: Iterable[Chore]) -> dict[GangKey, str]:
+        """What the cluster does not do now for one gang is no reason to leave the others; says for which, and why."""
+        refused: dict[GangKey, str] = {}
+
+        async def one(chore: Chore) -> None:
+            try:
+                await self._hands.do(chore)
+            except NotYet as error:
+                refused.setdefault(chore.pod.key.gang, str(error))
+
+        await spread(todo, one, at_once=self._settings.requests_at_once)
+        return refused
+
+    def _is_over(self, key: GangKey) -> bool:
+        wish = self._wishes.get(key)
+        return wish is not None and wish.forget
+
+    async def _end(self, keys: Iterable[GangKey]) -> dict[GangKey, str]:
+        """The pods of forgotten gangs are gone; so go their Services. Says which do not, and why."""
+        refused: dict[GangKey, str] = {}
+
+        async def one(key: GangKey) -> None:
+            try:
+                await self._end_one(key)
+            except NotYet as error:
+                refused[key] = str(error)
+
+        await spread(keys, one, at_once=self._settings.requests_at_once)
+        return refused
+
+    async def _end_one(self, key: GangKey) -> None:
+        wish = self._wishes[key]
+        if wish.namespace:
+            await self._hands.remove_service(key, wish.namespace, self._ledgers.claim.federation)
+        if self._wishes.get(key) is wish:
+            del self._wishes[key]

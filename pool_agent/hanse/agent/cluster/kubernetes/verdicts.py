@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from hanse.agent.cluster.kubernetes.names import EPOCH, FINALIZER, GATE, REFUSED, PodKey, epoch_of
 from hanse.agent.cluster.kubernetes.objects import PodObject, Terminated
-from hanse.agent.cluster.port import DEADLINE_EXCEEDED, Epoch, PodPhase, PodStatus
+from hanse.agent.cluster.port import DEADLINE_EXCEEDED, ClusterUnavailable, Epoch, PodPhase, PodStatus
 from hanse.model.ids import NodeName
 
 REASON_CHARS_MAX = 300
@@ -101,7 +101,9 @@ def own_pod_of(key: PodKey, pod: PodObject) -> OwnPod:
 
 
 def version_of(text: str) -> int:
-    """A resource version as a number; they grow within one cluster. ValueError if it is none."""
+    """A resource version as a number; they grow within one cluster. Raises ClusterUnavailable if it is none."""
+    if text and not text.isdecimal():
+        raise ClusterUnavailable(f"{text[:40]!r} is no version of an object that this API server could have given")
     return int(text or "0")
 
 

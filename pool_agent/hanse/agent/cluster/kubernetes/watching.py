@@ -15,7 +15,15 @@ from typing import Final
 
 import msgspec
 
-from hanse.agent.cluster.kubernetes.api import GONE, LIST_DEADLINE_S, Api, Refused
+from hanse.agent.cluster.kubernetes.api import (
+    GONE,
+    LIST_DEADLINE_S,
+    NO_QUERY,
+    TOO_MANY_REQUESTS,
+    Api,
+    Query,
+    Refused,
+)
 from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, REFUSAL, WATCH_EVENT, read
 from hanse.agent.cluster.port import ClusterUnavailable, WatchLost
 from hanse.kit.backoff import Backoff, BackoffPolicy
@@ -27,6 +35,7 @@ WATCH_FOR_S: Final = 300
 SILENCE_MAX_S: Final = 90.0
 """A server sends a bookmark every minute; one that is silent for longer may be gone."""
 
+RELISTS_MAX: Final = 3
 RESUMES_MAX: Final = 6
 RESUME: Final = BackoffPolicy(first_s=0.1, max_s=2.0)
 _ERROR: Final = "ERROR"
@@ -38,11 +47,38 @@ class Expired(Exception):
     """The pages of a list went out of date while they were read: begin again."""
 
 
-async def list_pages(api: Api, path: str, take: Callable[[msgspec.Raw], None], *, at: str = "") -> str:
+async def list_all(
+    api: Api, path: str, take: Callable[[msgspec.Raw], None], query: Query, *, page: int = PAGE
+) -> None:
+    """Give every object that is selected to `take`, some more than once: pages that expire are begun anew.
+
+    Raises:
+        ClusterUnavailable
+    """
+    for _ in range(RELISTS_MAX):
+        try:
+            await list_pages(api, path, take, query, page=page)
+        except Expired:
+            continue
+        return
+    raise ClusterUnavailable(f"{path}: pages of lists expire before they are read")
+
+
+async def list_pages(
+    api: Api,
+    path: str,
+    take: Callable[[msgspec.Raw], None],
+    query: Query = NO_QUERY,
+    *,
+    at: str = "",
+    page: int = PAGE,
+) -> str:
     """Give every object to `take`, page by page, so that a body is dropped once it is read.
 
     Args:
+        query: selects objects.
         at: an exact version; "" for the newest, of which nothing that was acknowledged before this call is missing.
+        page: objects in one answer.
 
     Returns the version.
 
@@ -50,21 +86,20 @@ async def list_pages(api: Api, path: str, take: Callable[[msgspec.Raw], None], *
         Expired: what was taken is worth nothing.
         ClusterUnavailable: also when an exact version is not there (any more, or yet).
     """
-    query = {"limit": str(PAGE)}
-    if at:
-        query |= {"resourceVersion": at, "resourceVersionMatch": "Exact"}
+    limited = {**query, "limit": str(page)}
+    asked = limited | {"resourceVersion": at, "resourceVersionMatch": "Exact"} if at else limited
     while True:
         try:
-            page = read(ITEMS, await api.get(path, query, deadline_s=LIST_DEADLINE_S))
+            found = read(ITEMS, await api.get(path, asked, deadline_s=LIST_DEADLINE_S))
         except Refused as refused:
-            if refused.code == GONE and "continue" in query:
+            if refused.code == GONE and "continue" in asked:
                 raise Expired from None
             raise ClusterUnavailable(f"{path} cannot be listed: {refused}") from None
-        for item in page.items:
+        for item in found.items or ():
             take(item)
-        if not page.metadata.continue_:
-            return page.metadata.resource_version
-        query = {"limit": str(PAGE), "continue": page.metadata.continue_}
+        if not found.metadata.continue_:
+            return found.metadata.resource_version
+        asked = limited | {"continue": found.metadata.continue_}
 
 
 class Follower:
@@ -104,7 +139,9 @@ class Follower:
             try:
                 await self._follow()
             except Refused as refused:
-                raise WatchLost(f"{self._path}: {refused}") from refused
+                if refused.code != TOO_MANY_REQUESTS:
+                    raise WatchLost(f"{self._path}: {refused}") from refused
+                log.info("watch_resumed", extra={"path": self._path, "cause": str(refused)})
             except ClusterUnavailable as error:
                 log.info("watch_resumed", extra={"path": self._path, "cause": str(error)})
             if self.version != before:

@@ -64,7 +64,7 @@ class Writing:
         for together in rounds(ops):
             first = ops[together[0]]
             if isinstance(first, AcceptRevision):
-                await self._ledgers.accept(first.revision)
+                await self._ledgers.accept(epoch, first.revision)
                 continue
             on_gangs = [(at, op) for at in together if not isinstance(op := ops[at], AcceptRevision)]
             await self._round(epoch, on_gangs, results)
@@ -113,7 +113,7 @@ class Writing:
     async def _write_down(self, epoch: Epoch, changed: dict[GangKey, Stored | None]) -> dict[GangKey, str]:
         """Those that the cluster refuses. Without anything to write, we look whether we still might."""
         if not changed:
-            await self._ledgers.verify()
+            await self._ledgers.verify(epoch)
             return {}
         refused = await self._ledgers.change(epoch, changed)
         for key in changed:
