@@ -22,6 +22,9 @@ FLEET: Final = """
 flavors:
   - name: h100
     labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
+priority_classes:
+  - {name: normal, value: 5}
+  - {name: urgent, value: 90}
 queues:
   - {name: default, quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 512}}]}
   - {name: research, quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 64}}]}
@@ -169,6 +172,79 @@ def test_the_same_request_id_submits_nothing_twice(hanse: Hanse) -> None:
     hanse("cancel", first)
 
 
+def test_a_job_is_held_while_it_waits_and_released(hanse: Hanse) -> None:
+    assert hanse("hold", "--queue", "research", "-o", "json").json["held"] is True
+    job = submitted(hanse, "patient", "--queue", "research")
+    told = hanse("explain", job, "-o", "json").json
+    assert (told["state"], told["reason"]) == ("PENDING", "QUEUE_HELD")
+    assert told["helps"][0]["change"] == "`hanse release --queue research`"
+    held = hanse("hold", job, "-o", "json")
+    assert (held.code, held.json["id"], held.json["held"], held.json["reason"]) == (0, job, True, "JOB_HELD")
+    assert (held.json["held_by"], hanse("hold", "patient").code) == ("anonymous", 0)
+    assert hanse("release", "--queue", "research", "-o", "json").json["held"] is False
+    other = submitted(hanse, "impatient", "--queue", "research")
+    assert hanse("wait", other, "--for", "running", "--timeout", "20").code == 0
+    shown = hanse("job", job, "-o", "json").json
+    assert (shown["state"], shown["reason"], shown["attempt"]) == ("PENDING", "JOB_HELD", 0)
+    assert "`hanse release patient` lets it wait for places again" in hanse("job", job).out.replace(
+        "\n             ", " "
+    )
+    assert "job held" in hanse("jobs", "--queue", "research").out
+    assert hanse("explain", job, "-o", "json").json["reason"] == "JOB_HELD"
+    assert hanse("release", "patient").code == 0
+    assert hanse("wait", job, "--for", "running", "--timeout", "20").code == 0
+    refused = hanse("hold", job, "-o", "json")
+    assert (refused.code, refused.json["error"]["reason"]) == (1, "JOB_NOT_WAITING")
+    plain = hanse("hold", job)
+    assert plain.err == (
+        "only a job that waits can be put on hold, this one is RUNNING; "
+        "cancel it, or hold its queue so that nothing more of it starts\n"
+    )
+    hanse("cancel", job, other)
+
+
+def test_a_new_priority_decides_who_is_next(hanse: Hanse) -> None:
+    hanse("hold", "--queue", "research")
+    first, second = (submitted(hanse, name, "--queue", "research", "--gpus", "40") for name in ("first", "second"))
+    said = hanse("update", "second", "--priority", "urgent", "-o", "json").json
+    assert (said["id"], said["priority"], said["priority_class"]) == (second, 90, "urgent")
+    assert "priority urgent (90)" in hanse("job", "second").out
+    unknown = hanse("update", "second", "--priority", "urgnt")
+    assert (unknown.code, unknown.err) == (
+        1,
+        '--priority: priority class "urgnt" does not exist; did you mean "urgent"?\n',
+    )
+    hanse("release", "--queue", "research")
+    assert hanse("wait", second, "--for", "running", "--timeout", "20").code == 0
+    assert hanse("job", first, "-o", "json").json["state"] == "PENDING"
+    late = hanse("update", second, "--priority", "normal", "-o", "json")
+    assert (late.code, late.json["error"]["reason"]) == (1, "JOB_NOT_WAITING")
+    hanse("cancel", first, second)
+
+
+def test_a_job_that_has_ended_is_tried_again(hanse: Hanse) -> None:
+    old = submitted(hanse, "again", "--label", "team=again", "--priority", "urgent")
+    live = hanse("retry", old, "-o", "json")
+    assert (live.code, live.json["error"]["reason"]) == (1, "JOB_NOT_ENDED")
+    hanse("cancel", old)
+    hanse("wait", old, "--timeout", "20")
+    said = hanse("retry", "last", "--request-id", "again-1", "-o", "json").json
+    assert (said["name"], said["retry_of"], said["priority_class"]) == ("again", old, "urgent")
+    assert said["id"] != old
+    assert hanse("retry", "last", "--request-id", "again-1", "-o", "json").json["id"] == said["id"]
+    assert hanse("job", "last", "-o", "json").json["id"] == said["id"]
+    assert hanse("wait", "last", "--for", "running", "--timeout", "20").code == 0
+    hanse("cancel", "last")
+    hanse("wait", "last", "--timeout", "20")
+    waited = hanse("retry", said["id"], "--wait", "running", "--timeout", "20", "-o", "json")
+    assert (waited.code, waited.json["state"], waited.json["retry_of"]) == (0, "RUNNING", said["id"])
+    hanse("cancel", "last")
+    done = submitted(hanse, "fine", sleep="0.1")
+    assert hanse("wait", done, "--timeout", "20").code == 0
+    refused = hanse("retry", "fine", "-o", "json")
+    assert (refused.code, refused.json["error"]["reason"]) == (1, "JOB_SUCCEEDED")
+
+
 def test_names(hanse: Hanse) -> None:
     ids = {name: submitted(hanse, name) for name in ("beta", "beta-2", "beta-3")}
     assert hanse("job", "beta", "-o", "json").json["id"] == ids["beta"]
@@ -252,7 +328,7 @@ def test_queues_are_applied_held_and_released(hanse: Hanse, tmp_path: Path) -> N
         ),
         (["--gpus", "8", "--flavor", "h10"], '--flavor: flavor "h10" does not exist; did you mean "h100"?'),
         (["--gpus", "8", "--required", "rakc"], '--required: no pool has a topology level "rakc"'),
-        (["--gpus", "8", "--priority", "urgent"], '--priority: priority class "urgent" does not exist'),
+        (["--gpus", "8", "--priority", "urgnt"], '--priority: priority class "urgnt" does not exist'),
     ],
 )
 def test_a_refusal_names_the_flag(hanse: Hanse, arguments: list[str], told: str) -> None:

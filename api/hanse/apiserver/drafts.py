@@ -34,12 +34,18 @@ INDEX_VALUE: Final = b""
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a submission comes from, and when; `trace` is the caller's traceparent, "" if there is none."""
+    """Where a submission comes from, and when.
+
+    Attributes:
+        trace: the caller's traceparent, "" if there is none.
+        retry_of: the job that is tried again, "" if it is none.
+    """
 
     principal: str
     request_id: str
     trace: str
     arrived_ms: int
+    retry_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,7 @@ def draft(
     """
     body = message.SerializeToString(deterministic=True)
     trace = origin.trace or TRACER.own(job)
-    stored = encode_spec(SpecEnvelope(origin.principal, origin.request_id, trace, body))
+    stored = encode_spec(SpecEnvelope(origin.principal, origin.request_id, trace, body, origin.retry_of))
     if len(stored) > spec_bytes_max:
         raise InvalidArgument(
             f"the spec has {len(stored)} bytes compressed, the limit is {spec_bytes_max}; "

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hanse.api.v1 import explanation_pb2, job_pb2
+from hanse.apiserver.holds import hold_words
 from hanse.apiserver.ports import Explanation, NodesAnswer, PoolVerdict
 from hanse.apiserver.rows import JobRow, PartRow
 from hanse.model.lifecycle import JobState, State
@@ -30,6 +31,7 @@ def job_message(row: JobRow, *, full: bool, attempts: bool = False) -> job_pb2.J
         queue=row.head.queue,
         status=_status(row, attempts=attempts),
         revision=row.found.revision,
+        retry_of=row.head.retry_of,
     )
     if full and row.spec is not None:
         message.spec.CopyFrom(row.spec)
@@ -44,7 +46,7 @@ def _status(row: JobRow, *, attempts: bool) -> job_pb2.JobStatus:
         state=job_pb2.JobState.ValueType(state.state),
         attempt=state.attempt,
         reason=reason_word(state.reason),
-        message=state.reason.prose if state.reason else "",
+        message=hold_words(row) if state.held else state.reason.prose if state.reason else "",
         conditions=_conditions(state, times),
         placement=[_placement(p) for p in row.parts] or ([_past_placement(p) for p in last.parts] if last else []),
         attempts=[_attempt(a) for a in row.past.attempts] if attempts and row.past else [],
@@ -55,7 +57,10 @@ def _status(row: JobRow, *, attempts: bool) -> job_pb2.JobStatus:
         submitted_ms=state.submit_ms,
         changed_ms=state.changed_ms,
         ended_ms=state.changed_ms if state.state.terminal else 0,
-        attempts_dropped=row.past.dropped if row.past else 0,
+        attempts_dropped=row.past.dropped if attempts and row.past else 0,
+        priority_class=(row.past.priority_class if row.past else "") or row.head.priority_class,
+        held_by=row.past.held_by if state.held and row.past else "",
+        held_ms=row.past.held_ms if state.held and row.past else 0,
         bound_ms=times.bound_ms,
         placed_ms=times.placed_ms,
         started_ms=times.started_ms,

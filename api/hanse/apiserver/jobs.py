@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from hanse.api.v1 import explanation_pb2, job_pb2, job_service_pb2
+from hanse.apiserver.changes import JobChanger
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.failures import told
+from hanse.apiserver.holds import with_holds
 from hanse.apiserver.job_messages import add_nodes, explanation_message, job_message
 from hanse.apiserver.listing import JobLister
 from hanse.apiserver.logs import log_responses, pod_of, tail_lines
@@ -21,10 +23,11 @@ from hanse.apiserver.ports import (
     PartAt,
 )
 from hanse.apiserver.requests import Requests
+from hanse.apiserver.retries import Retrier
 from hanse.apiserver.rows import Found, JobReader, JobRow
 from hanse.apiserver.submissions import Submitter
 from hanse.apiserver.watches import JobWatcher
-from hanse.apiserver.writes import WRITE_TRIES_MAX, gave_up
+from hanse.apiserver.writes import WRITE_TRIES_MAX, Writer, gave_up
 from hanse.kit.clock import Clock
 from hanse.model.errors import FailedPrecondition, HanseError, Unavailable
 from hanse.model.ids import JobId
@@ -52,6 +55,7 @@ class JobService:
         store: Store,
         submitter: Submitter,
         requests: Requests,
+        writer: Writer,
         *,
         explainer: Explainer | None,
         details: AgentDetails | None,
@@ -70,6 +74,8 @@ class JobService:
         self._reader = JobReader(store)
         self._lister = JobLister(store, self._reader)
         self._watcher = JobWatcher(store, self._reader, clock)
+        self._changer = JobChanger(store, writer, self._reader, clock=clock, write_id=write_id)
+        self._retrier = Retrier(store, submitter, requests, self._reader, clock)
 
     # ---- submitting -----------------------------------------------------------------------------------------
 
@@ -158,12 +164,12 @@ class JobService:
         if self._explainer is None or row.spec is None:
             what = "no scheduler runs beside this server" if row.spec else "the job's spec is no longer kept"
             answer = Explanation(f"{row.head.name}: {what}", row.found.state.reason)
-            return explanation_message(row, answer)
+            return explanation_message(row, with_holds(row, answer))
         spec = spec_from_wire(row.spec)
         answer = await self._explainer.explain(row.found.job, spec, row.found.state)
         if row.found.state.state is State.PENDING and not request.without_nodes:
             answer = await self._with_nodes(ctx, row.found.job, spec, answer)
-        return explanation_message(row, answer)
+        return explanation_message(row, with_holds(row, answer))
 
     async def tail_logs(
         self, ctx: CallContext, request: job_service_pb2.TailLogsRequest
@@ -201,6 +207,24 @@ class JobService:
         lines = await self._details.explain_nodes(job, spec, nearest, deadline_s=agent_deadline_s(ctx))
         pools = tuple(replace(v, nodes=lines[v.pool]) if v.pool in lines else v for v in answer.pools)
         return replace(answer, pools=pools)
+
+    # ---- changing -------------------------------------------------------------------------------------------
+
+    async def hold_job(self, ctx: CallContext, request: job_service_pb2.HoldJobRequest) -> job_pb2.Job:
+        """See `JobChanger.hold`."""
+        return await self._changer.hold(ctx, request)
+
+    async def release_job(self, ctx: CallContext, request: job_service_pb2.ReleaseJobRequest) -> job_pb2.Job:
+        """See `JobChanger.release`."""
+        return await self._changer.release(ctx, request)
+
+    async def update_job(self, ctx: CallContext, request: job_service_pb2.UpdateJobRequest) -> job_pb2.Job:
+        """See `JobChanger.update`."""
+        return await self._changer.update(ctx, request)
+
+    async def retry_job(self, ctx: CallContext, request: job_service_pb2.RetryJobRequest) -> job_pb2.Job:
+        """See `Retrier.retry`."""
+        return await self._retrier.retry(ctx, request)
 
     # ---- ending ---------------------------------------------------------------------------------------------
 

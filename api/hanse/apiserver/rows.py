@@ -41,11 +41,13 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a list needs of a spec."""
+    """What a list needs of a spec, and the id of the job that it tries again."""
 
     name: str
     queue: str
     labels: Mapping[str, str]
+    priority_class: str = ""
+    retry_of: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +82,12 @@ class JobReader:
         self._heads: OrderedDict[JobId, Head] = OrderedDict()
 
     async def rows(self, found: Sequence[Found], *, specs: bool = False, past: bool = False) -> list[JobRow]:
-        """Rows in the given order; `specs` and `past` cost one more key for each job."""
+        """Rows in the given order; `specs` and `past` cost one more key for each job. What was amended since a job's
+        submission stands beside its past, which is then read in any case."""
         slots = await self._slots() if any(f.state.pools for f in found) else ()
         binding_keys = {f.job: _binding_keys(f, slots) for f in found}
         wanted = [key for keys_of_job in binding_keys.values() for _, _, key in keys_of_job]
-        wanted.extend(keys.past(f.job) for f in found if past)
+        wanted.extend(keys.past(f.job) for f in found if past or f.state.amended)
         items = await self._read(wanted)
         messages = await self._specs([f.job for f in found]) if specs else {}
         heads = await self.heads([f.job for f in found])
@@ -105,8 +108,7 @@ class JobReader:
     async def heads(self, jobs: Sequence[JobId]) -> dict[JobId, Head]:
         """What lists need of specs, for every given job."""
         unknown = [job for job in jobs if job not in self._heads]
-        for job, message in (await self._specs(unknown)).items():
-            self._keep(job, message)
+        await self._specs(unknown)
         return {job: self._heads.get(job, UNREADABLE) for job in jobs}
 
     async def spec(self, job: JobId) -> job_spec_pb2.JobSpec | None:
@@ -119,14 +121,17 @@ class JobReader:
             some = jobs[start : start + SPECS_PER_READ_MAX]
             read = await self._store.read([keys.spec(job) for job in some])
             for job in some:
-                message = _spec(read.items.get(keys.spec(job)))
-                if message is not None:
-                    found[job] = message
-                    self._keep(job, message)
+                stored = _spec(read.items.get(keys.spec(job)))
+                if stored is not None:
+                    found[job] = stored.message
+                    self._keep(job, stored)
         return found
 
-    def _keep(self, job: JobId, message: job_spec_pb2.JobSpec) -> None:
-        self._heads[job] = Head(message.name, message.queue, dict(message.labels))
+    def _keep(self, job: JobId, stored: "_Spec") -> None:
+        message = stored.message
+        self._heads[job] = Head(
+            message.name, message.queue, dict(message.labels), message.priority_class, stored.retry_of
+        )
         self._heads.move_to_end(job)
         while len(self._heads) > HEADS_KEPT_MAX:
             self._heads.popitem(last=False)
@@ -153,10 +158,19 @@ def _decoded(kv: KeyValue | None, kind: type[T]) -> T | None:
     return decode(kv.value, kind) if kv is not None else None
 
 
-def _spec(kv: KeyValue | None) -> job_spec_pb2.JobSpec | None:
+@dataclass(frozen=True, slots=True)
+class _Spec:
+    """A spec as it is stored."""
+
+    message: job_spec_pb2.JobSpec
+    retry_of: str
+
+
+def _spec(kv: KeyValue | None) -> _Spec | None:
     if kv is None:
         return None
     try:
-        return job_spec_pb2.JobSpec.FromString(decode_spec(kv.value).spec)
+        envelope = decode_spec(kv.value)
+        return _Spec(job_spec_pb2.JobSpec.FromString(envelope.spec), envelope.retry_of)
     except (zlib.error, msgspec.DecodeError, DecodeError):
         return None

@@ -75,6 +75,7 @@ class ApiServices:
             store,
             submitter,
             requests,
+            writer,
             explainer=explainer,
             details=details,
             clock=clock,

@@ -129,7 +129,12 @@ class Submitter:
         if message.validate_only:
             memo, _ = await self._vet(message, await self._world(message))
             return answer(request, message, memo, stored=False)
-        origin = Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms())
+        return await self.store(request, message, Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms()))
+
+    async def store(
+        self, request: Request, message: job_service_pb2.SubmitJobsRequest, origin: Origin
+    ) -> job_service_pb2.SubmitJobsResponse:
+        """Check and store the jobs of a message under a request of any method; raises as `submit`."""
         unknown = False
         for number in range(ROUNDS_MAX):
             record = await self._requests.find(request)
@@ -210,6 +215,7 @@ class Submitter:
         world = await self._world(message)
         if record is None:
             memo, accepted = await self._vet(message, world)
+            memo.retry_of = origin.retry_of
         else:
             memo, accepted = _resumed(message, memo_of(record), world)
         drafts = await self._drafts(message, request, origin, memo, accepted)

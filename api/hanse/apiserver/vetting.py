@@ -5,7 +5,7 @@ The order of the checks is that of the answers that help most: a misspelt queue 
 that queue's pools would know.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from hanse.api.v1 import job_spec_pb2
@@ -100,13 +100,19 @@ def _priority(spec: JobSpec, terms: Terms) -> int:
         return default.value if default is not None else 0
     stored = terms.priorities.get(spec.priority_class)
     if stored is None:
-        hint = did_you_mean(spec.priority_class, terms.priorities) or f"; there is {listed(terms.priorities)}"
-        raise NotFound(
-            f"priority class {quoted(spec.priority_class)} does not exist{hint}",
-            reason="PRIORITY_CLASS_NOT_FOUND",
-            path="priority_class",
-        )
+        raise priority_not_found(spec.priority_class, terms.priorities)
     return stored.value.value
+
+
+def priority_not_found(name: str, known: Iterable[str]) -> NotFound:
+    """The one sentence for a priority class that is not there."""
+    there = list(known)
+    hint = did_you_mean(name, there) or f"; there is {listed(there)}"
+    return NotFound(
+        f"priority class {quoted(name)} does not exist{hint}",
+        reason="PRIORITY_CLASS_NOT_FOUND",
+        path="priority_class",
+    )
 
 
 def _flavors(spec: JobSpec, terms: Terms) -> None:

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from hanse.cli.commands import (
     applying,
     capacity,
+    changing,
     completion,
     converting,
     federation,
@@ -28,7 +29,21 @@ from hanse.cli.session import put
 COMPLETE_VARIABLE: Final = "_HANSE_COMPLETE"
 
 GROUPS: Final = {
-    "Jobs": ("submit", "jobs", "job", "explain", "wait", "watch", "logs", "cancel", "convert"),
+    "Jobs": (
+        "submit",
+        "jobs",
+        "job",
+        "explain",
+        "wait",
+        "watch",
+        "logs",
+        "hold",
+        "release",
+        "update",
+        "cancel",
+        "retry",
+        "convert",
+    ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "queues", "queue", "apply"),
     "Federations": ("demo", "up", "global", "agent", "sim", "sim-cluster"),
     "This command": ("completion", "version"),
@@ -108,7 +123,11 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "wait": watching.wait,
     "watch": watching.watch,
     "logs": logs.logs,
+    "hold": changing.hold,
+    "release": changing.release,
+    "update": changing.update,
     "cancel": jobs.cancel,
+    "retry": changing.retry,
     "convert": converting.convert,
     "pools": capacity.pools,
     "pool": capacity.pool,

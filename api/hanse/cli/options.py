@@ -31,3 +31,9 @@ QueueOption: TypeAlias = Annotated[
     str,
     typer.Option("--queue", "-q", metavar="QUEUE", help="Only jobs of this queue.", autocompletion=complete_queues),
 ]
+RequestIdOption: TypeAlias = Annotated[
+    str, typer.Option("--request-id", metavar="ID", help="The same again with this id does nothing twice.")
+]
+TimeoutOption: TypeAlias = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", help="Wait no longer; the job goes on.")
+]

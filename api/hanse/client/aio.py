@@ -303,6 +303,37 @@ class AsyncClient:
         )
         return await self._connection.unary(self._jobs.CancelJob, request)
 
+    async def hold(self, job: str, *, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        """Put a job that waits on hold: no place is sought for it until it is released."""
+        request = job_service_pb2.HoldJobRequest(
+            job=job, queue=queue, request_id=self._connection.request_id(request_id)
+        )
+        return await self._connection.unary(self._jobs.HoldJob, request)
+
+    async def release(self, job: str, *, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        """Let a job that is on hold wait for places again."""
+        request = job_service_pb2.ReleaseJobRequest(
+            job=job, queue=queue, request_id=self._connection.request_id(request_id)
+        )
+        return await self._connection.unary(self._jobs.ReleaseJob, request)
+
+    async def update(self, job: str, *, priority_class: str, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        """Change the priority class of a job that waits; its order in the queue follows at once."""
+        request = job_service_pb2.UpdateJobRequest(
+            job=job,
+            queue=queue,
+            request_id=self._connection.request_id(request_id),
+            priority_class=priority_class,
+        )
+        return await self._connection.unary(self._jobs.UpdateJob, request)
+
+    async def retry(self, job: str, *, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        """Submit a job that has ended without success once more; the new job, which names the old in `retry_of`."""
+        request = job_service_pb2.RetryJobRequest(
+            job=job, queue=queue, request_id=self._connection.request_id(request_id)
+        )
+        return await self._connection.unary(self._jobs.RetryJob, request)
+
     async def explain(self, job: str, *, queue: str = "", nodes: bool = True) -> explanation_pb2.Explanation:
         """Why a job waits, or why it went where it went."""
         request = job_service_pb2.ExplainJobRequest(job=job, queue=queue, without_nodes=not nodes)

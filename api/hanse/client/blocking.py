@@ -215,6 +215,18 @@ class Client:
     def cancel(self, job: str, *, queue: str = "", request_id: str = "") -> job_pb2.Job:
         return self._run(self._client.cancel(job, queue=queue, request_id=request_id))
 
+    def hold(self, job: str, *, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        return self._run(self._client.hold(job, queue=queue, request_id=request_id))
+
+    def release(self, job: str, *, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        return self._run(self._client.release(job, queue=queue, request_id=request_id))
+
+    def update(self, job: str, *, priority_class: str, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        return self._run(self._client.update(job, priority_class=priority_class, queue=queue, request_id=request_id))
+
+    def retry(self, job: str, *, queue: str = "", request_id: str = "") -> job_pb2.Job:
+        return self._run(self._client.retry(job, queue=queue, request_id=request_id))
+
     def explain(self, job: str, *, queue: str = "", nodes: bool = True) -> explanation_pb2.Explanation:
         return self._run(self._client.explain(job, queue=queue, nodes=nodes))
 

@@ -17,6 +17,8 @@ Rules (ids of the protocol's small print):
 * P12: a binding outlives the terminal state of its job until its agent reports the release.
 * P13: a job that is STOPPING towards PENDING and turns out to have succeeded is SUCCEEDED.
 * S8: nothing leaves a terminal state.
+* Only a job that waits can be put on hold or get another priority: what its places were won by is not taken back.
+  So a hold never outlives PENDING, and a job that comes back from an attempt comes back without one.
 
 Levels, not edges: reports are coalesced, so `Running` may find a job that is still BOUND; the states between are
 passed, not required. STOPPING is the exception: only `Released` leaves it.
@@ -78,8 +80,9 @@ class JobState:
         class_hash: hash of the request class (`model.request.class_hash`).
         pools: slots of the pools that hold the newest attempt's bindings, in order of part.
         write_id: identity of the transaction that wrote this value (P3); 0 only in values never stored.
-        held: the owner or an operator asked that it stays pending.
+        held: the owner or an operator asked that it stays pending; only then is it true.
         traced: its traceparent, which is stored with its spec, is sampled.
+        amended: something was changed since it was submitted, and stands beside its history.
     """
 
     state: State
@@ -97,6 +100,7 @@ class JobState:
     pools: tuple[int, ...] = ()
     write_id: int = 0
     traced: bool = False
+    amended: bool = False
 
 
 _FORMAT_VERSION: Final = 1
@@ -106,6 +110,7 @@ STATE_BYTES: Final = 64
 _FLAG_REQUEUE: Final = 1
 _FLAG_HELD: Final = 2
 _FLAG_TRACED: Final = 4
+_FLAG_AMENDED: Final = 8
 RETRIES_MAX: Final = 0xFFFF
 
 
@@ -116,6 +121,7 @@ def encode_state(state: JobState) -> bytes:
         (_FLAG_REQUEUE if state.requeue_infrastructure else 0)
         | (_FLAG_HELD if state.held else 0)
         | (_FLAG_TRACED if state.traced else 0)
+        | (_FLAG_AMENDED if state.amended else 0)
     )
     slots = state.pools + (_POOL_NONE,) * (POOLS_PER_JOB_MAX - len(state.pools))
     changed_s = max(0, min(0xFFFFFFFF, (state.changed_ms - state.submit_ms) // 1000))
@@ -154,6 +160,7 @@ def decode_state(data: bytes) -> JobState:
         pools=tuple(s for s in slots if s != _POOL_NONE),
         write_id=write_id,
         traced=bool(flags & _FLAG_TRACED),
+        amended=bool(flags & _FLAG_AMENDED),
     )
 
 
@@ -249,7 +256,34 @@ class DeclaredLost:
     attempt: Attempt
 
 
-Event = Bind | Refused | Held | Started | Running | Finished | Broken | Stop | Released | DeclaredLost
+@dataclass(frozen=True, slots=True)
+class SetHold:
+    """Somebody puts a waiting job on hold, or lets it wait for places again."""
+
+    held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SetPriority:
+    """Somebody gives a waiting job another priority."""
+
+    priority: int
+
+
+Event = (
+    Bind
+    | Refused
+    | Held
+    | Started
+    | Running
+    | Finished
+    | Broken
+    | Stop
+    | Released
+    | DeclaredLost
+    | SetHold
+    | SetPriority
+)
 
 
 @unique
@@ -306,6 +340,10 @@ def transition(job: JobState, event: Event, *, now_ms: int) -> Transition:
             return _stop(job, event, now_ms)
         case DeclaredLost():
             return _declared_lost(job, event, now_ms)
+        case SetHold():
+            return _set_hold(job, event)
+        case SetPriority():
+            return _set_priority(job, event)
         case Refused() | Held() | Started() | Running() | Finished() | Broken() | Released():
             ends_part = isinstance(event, Refused | Finished | Released)
             if event.attempt != job.attempt:
@@ -318,10 +356,8 @@ def transition(job: JobState, event: Event, *, now_ms: int) -> Transition:
 def _moved(job: JobState, state: State, reason: Reason, now_ms: int, bindings: Bindings = Bindings.KEEP) -> Moved:
     changed_ms = now_ms if state is not job.state else job.changed_ms
     pools = () if bindings is Bindings.DROP_ALL or state is State.PENDING else job.pools
-    return Moved(
-        replace(job, state=state, reason=reason, target=State.UNSPECIFIED, changed_ms=changed_ms, pools=pools),
-        bindings,
-    )
+    moved = replace(job, state=state, reason=reason, target=State.UNSPECIFIED, changed_ms=changed_ms, pools=pools)
+    return Moved(replace(moved, held=False) if moved.held else moved, bindings)
 
 
 def _bind(job: JobState, event: Bind, now_ms: int) -> Transition:
@@ -340,6 +376,32 @@ def _bind(job: JobState, event: Bind, now_ms: int) -> Transition:
         pools=event.pools,
     )
     return Moved(bound, Bindings.CREATE)
+
+
+def _set_hold(job: JobState, event: SetHold) -> Transition:
+    if job.state is State.PENDING:
+        if job.held == event.held:
+            return Ignored(f"it is {'already' if job.held else 'not'} on hold")
+        reason = Reason.JOB_HELD if event.held else Reason.WAITING
+        return Moved(replace(job, held=event.held, reason=reason, amended=True))
+    if job.state.terminal:
+        return Illegal(f"the job has already ended as {job.state.name}")
+    if not event.held:
+        return Ignored("it is not on hold")
+    return Illegal(f"only a job that waits can be put on hold, this one is {_place(job)}")
+
+
+def _set_priority(job: JobState, event: SetPriority) -> Transition:
+    if job.state is State.PENDING:
+        return Moved(replace(job, priority=event.priority, amended=True))
+    if job.state.terminal:
+        return Illegal(f"the job has already ended as {job.state.name}")
+    return Illegal(f"only a job that waits can get another priority, this one is {_place(job)}")
+
+
+def _place(job: JobState) -> str:
+    """Where a live job is, in words that say whether it will wait again."""
+    return f"{job.state.name} towards {job.target.name}" if job.state is State.STOPPING else job.state.name
 
 
 def _stopping(job: JobState, target: State, reason: Reason, now_ms: int, bindings: Bindings) -> Moved:

@@ -31,6 +31,8 @@ from hanse.model.lifecycle import (
     Refused,
     Released,
     Running,
+    SetHold,
+    SetPriority,
     Started,
     State,
     decode_state,
@@ -110,6 +112,22 @@ class PlannedMove:
 Plan = PlannedMove | Ignored | Illegal
 
 
+@dataclass(frozen=True, slots=True)
+class Amendment:
+    """What is remembered of a SetHold or SetPriority beside the state record, which has no room for it.
+
+    Attributes:
+        by: who asked for it.
+        priority_class: name of the class that has the new priority; "" leaves the one that is remembered.
+    """
+
+    by: str = ""
+    priority_class: str = ""
+
+
+NO_AMENDMENT: Final = Amendment()
+
+
 async def read_slots(store: Store) -> tuple[PoolName, ...]:
     """Pool names by slot number."""
     found = (await store.read([keys.SLOTS])).items.get(keys.SLOTS)
@@ -137,10 +155,15 @@ async def _read_some(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobView
     wanted: list[str] = []
     for job, state in decoded.items():
         wanted.extend(_binding_keys(job, state, slots))
-        if state.attempt > 1 or len(state.pools) > 1:
+        if _has_past(state):
             wanted.append(keys.past(job))
     second = await store.read(wanted) if wanted else first
     return {j: _view(j, decoded[j], states[j], second, slots) for j in decoded}
+
+
+def _has_past(state: JobState) -> bool:
+    """Whether there may be a history: an attempt or a part of one has ended, or something was amended."""
+    return state.attempt > int(state.state.live) or len(state.pools) > 1 or state.amended
 
 
 def _binding_keys(job: JobId, state: JobState, slots: Sequence[str]) -> list[str]:
@@ -222,10 +245,19 @@ def _reported(value: BindingValue, report: GangReport) -> BindingValue:
 # ---- planning -----------------------------------------------------------------------------------------------
 
 
-def plan_move(view: JobView, event: Event, *, now_ms: int, write_id: int, report: GangReport | None = None) -> Plan:
+def plan_move(
+    view: JobView,
+    event: Event,
+    *,
+    now_ms: int,
+    write_id: int,
+    report: GangReport | None = None,
+    amendment: Amendment = NO_AMENDMENT,
+) -> Plan:
     """What an event makes of a job, as one transaction's guards and operations. Never for Bind: see the committer.
 
-    Attributes of `report`, if there is one, are kept in the binding of its part.
+    Attributes of `report`, if there is one, are kept in the binding of its part; those of `amendment` beside the
+    job's history, if the event is SetHold or SetPriority.
     """
     moved = transition(view.state, event, now_ms=now_ms)
     if not isinstance(moved, Moved):
@@ -237,7 +269,9 @@ def plan_move(view: JobView, event: Event, *, now_ms: int, write_id: int, report
     state = replace(moved.state, write_id=write_id)
     ops: list[Op] = [Put(keys.state(view.job), encode_state(state))]
     ops.extend(_binding_ops(view, parts, moved.bindings, report, write_id))
-    if view.state.state.live and (state.state is State.PENDING or state.state.terminal):
+    if isinstance(event, SetHold | SetPriority):
+        ops.append(_amended_op(view, state, amendment, now_ms))
+    elif view.state.state.live and (state.state is State.PENDING or state.state.terminal):
         ops.append(_past_op(view, parts, state, now_ms))
     elif report is not None and moved.bindings in (Bindings.DROP, Bindings.DROP_AND_STOP) and report.part in parts:
         gone = {**view.past.gone, report.part: _past_part(parts[report.part])}
@@ -288,7 +322,23 @@ def _past_op(view: JobView, parts: Mapping[Part, PartView], state: JobState, now
     )
     attempts = [*view.past.attempts, attempt]
     extra = max(0, len(attempts) - PAST_ATTEMPTS_MAX)
-    return Put(keys.past(view.job), encode(PastValue(attempts[extra:], view.past.dropped + extra)))
+    past = msgspec.structs.replace(
+        view.past,
+        attempts=attempts[extra:],
+        dropped=view.past.dropped + extra,
+        gone={},
+    )
+    return Put(keys.past(view.job), encode(past))
+
+
+def _amended_op(view: JobView, state: JobState, amendment: Amendment, now_ms: int) -> Put:
+    past = msgspec.structs.replace(
+        view.past,
+        priority_class=amendment.priority_class or view.past.priority_class,
+        held_by=(view.past.held_by if view.state.held else amendment.by) if state.held else "",
+        held_ms=(view.past.held_ms if view.state.held else now_ms) if state.held else 0,
+    )
+    return Put(keys.past(view.job), encode(past))
 
 
 def _past_part(part: PartView) -> PastPart:
@@ -374,6 +424,8 @@ async def commit_move(
 
 __all__ = [
     "MOVE_TRIES_MAX",
+    "NO_AMENDMENT",
+    "Amendment",
     "JobView",
     "MoveDone",
     "MoveResult",

@@ -326,23 +326,29 @@ class PastAttempt(_Struct, frozen=True):
 
 class PastValue(_Struct, frozen=True):
     """The newest PAST_ATTEMPTS_MAX attempts that have ended, oldest first; `dropped` older ones are not
-    kept. `gone`: by number, parts of the present attempt whose bindings are gone before its end."""
+    kept. `gone`: by number, parts of the present attempt whose bindings are gone before its end.
+    `priority_class`: that it was given last, if it is not its spec's. `held_by`, `held_ms`: who put it
+    on hold, and when, while it is."""
 
     attempts: list[PastAttempt] = []
     dropped: int = 0
     gone: dict[int, PastPart] = {}
+    priority_class: str = ""
+    held_by: str = ""
+    held_ms: int = 0
 
 
 PAST_ATTEMPTS_MAX: Final = 16
 
 
 class SpecEnvelope(_Struct, frozen=True):
-    """What lies under a spec key beside the spec itself."""
+    """What lies under a spec key beside the spec itself. `retry_of`: id of the job that it tries again."""
 
     principal: str
     request_id: str
     trace: str
     spec: bytes
+    retry_of: str = ""
 
 
 # ---- codecs -------------------------------------------------------------------------------------------------

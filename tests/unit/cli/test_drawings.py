@@ -24,7 +24,7 @@ from hanse.cli.show.pool import pool_page
 from hanse.cli.show.pools import pools_page
 from hanse.cli.show.queues import queue_page, queues_page
 from hanse.cli.show.server import version_page
-from hanse.cli.show.submitted import accepted_page, applied_page, states_page
+from hanse.cli.show.submitted import accepted_page, applied_page, retried_page, states_page, waiting_page
 from hanse.manifests import convert
 from hanse.sim.v1 import sim_pb2
 from tests.arch.tree import ROOT
@@ -156,6 +156,19 @@ def submitted() -> str:
     return accepted_page([job], PLAIN_PAPER) + states_page(several_jobs(), PLAIN_PAPER)
 
 
+def changed() -> str:
+    """A job that was put on hold, one of another class, and one that is tried again."""
+    held = messages.named("train", state=job_pb2.JOB_STATE_PENDING)
+    held.status.MergeFrom(job_pb2.JobStatus(held=True, reason="JOB_HELD", held_by="ann", priority=5))
+    held.status.message = "on hold by ann; `hanse release train` lets it wait for places again"
+    urgent = messages.named("eval", state=job_pb2.JOB_STATE_PENDING)
+    urgent.status.MergeFrom(job_pb2.JobStatus(reason="SHAPE", priority=90, priority_class="urgent"))
+    again = messages.named("train", state=job_pb2.JOB_STATE_PENDING, at_s=60)
+    again.retry_of = "abcdefgh-0123456789abcdef"
+    pages = [waiting_page(held, PLAIN_PAPER), waiting_page(urgent, PLAIN_PAPER), retried_page(again, PLAIN_PAPER)]
+    return "".join([*pages, job_page(held, PLAIN_PAPER), job_page(again, PLAIN_PAPER), job_page(urgent, PLAIN_PAPER)])
+
+
 def fate() -> str:
     """Nodes that failed, with and without work on them."""
     gangs = [sim_pb2.GangKey(job="abcdefgh-0123456789abcdef", attempt=2)]
@@ -201,6 +214,7 @@ DRAWINGS: Final[dict[str, Callable[[], str]]] = {
     "convert_llama": lambda: example("llama3-70b.yaml"),
     "convert_native": lambda: example("native.yaml"),
     "submitted": submitted,
+    "changed": changed,
     "applied": applied,
     "fate": fate,
     "version": versions,

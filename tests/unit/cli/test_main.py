@@ -84,6 +84,10 @@ def test_a_server_that_is_down_is_told_in_one_line(hanse: Hanse, closed_port: in
     [
         ["jobs"],
         ["explain", "last"],
+        ["hold", "last"],
+        ["release", "--queue", "research"],
+        ["update", "last", "--priority", "urgent"],
+        ["retry", "last"],
         ["watch"],
         ["pool", "x"],
         ["submit", str(LLAMA)],
@@ -137,6 +141,10 @@ def test_version_needs_no_server(hanse: Hanse) -> None:
         (["submit", "a.yaml", "--gpus", "8"], "do not go together"),
         (["submit", "a.yaml", "--required", "rack"], "--required describes a job from flags"),
         (["queue", "x", "--hold", "--release"], "do not go together"),
+        (["hold"], "name a JOB, or a queue by --queue"),
+        (["release", "x", "--queue", "y"], "name a JOB, or a queue by --queue"),
+        (["update", "x"], "missing option '--priority'"),
+        (["retry", "x", "--wait", "soon"], "--wait"),
         (["jobs", "--server", "a:b:c"], "is not the address of a server"),
     ],
 )

@@ -24,6 +24,8 @@ from hanse.model.lifecycle import (
     Refused,
     Released,
     Running,
+    SetHold,
+    SetPriority,
     Started,
     State,
     Stop,
@@ -152,6 +154,34 @@ def test_a_job_on_hold_is_not_bound() -> None:
     assert isinstance(transition(replace(PENDING, held=True), Bind((1,)), now_ms=1), Illegal)
 
 
+@pytest.mark.parametrize("held", [True, False])
+def test_a_waiting_job_is_put_on_hold_and_released(held: bool) -> None:
+    job = replace(PENDING, held=not held, priority=3)
+    moved = transition(job, SetHold(held), now_ms=9_000)
+    reason = Reason.JOB_HELD if held else Reason.WAITING
+    assert moved == Moved(replace(job, held=held, reason=reason, amended=True))
+    assert isinstance(transition(moved.state, SetHold(held), now_ms=9_000), Ignored)
+
+
+@pytest.mark.parametrize("state", [s for s in State if s not in {State.UNSPECIFIED, State.PENDING}])
+def test_only_a_waiting_job_can_be_put_on_hold_or_get_another_priority(state: State) -> None:
+    assert isinstance(transition(at(state), SetHold(True), now_ms=1), Illegal)
+    assert isinstance(transition(at(state), SetPriority(9), now_ms=1), Illegal)
+    released = transition(at(state), SetHold(False), now_ms=1)
+    assert isinstance(released, Illegal if state.terminal else Ignored)
+
+
+def test_a_waiting_job_gets_another_priority_and_keeps_its_hold_and_its_age() -> None:
+    job = replace(PENDING, held=True, reason=Reason.JOB_HELD)
+    assert transition(job, SetPriority(-4), now_ms=9_000) == Moved(replace(job, priority=-4, amended=True))
+
+
+def test_the_hold_of_a_job_ends_with_the_job() -> None:
+    ended = transition(replace(PENDING, held=True), Stop(State.CANCELLED, Reason.CANCELLED_BY_USER), now_ms=1)
+    assert isinstance(ended, Moved)
+    assert (ended.state.state, ended.state.held) == (State.CANCELLED, False)
+
+
 def test_a_binding_of_a_lost_job_is_dropped_once_released() -> None:
     lost = at(State.LOST)
     assert transition(lost, Released(A1, P0, 0), now_ms=1) == Ignored("the job has ended", drop=True)
@@ -168,6 +198,8 @@ EVENTS = st.one_of(
     st.builds(Stop, st.sampled_from([State.PENDING, State.CANCELLED, State.FAILED]), st.just(Reason.DRAINED)),
     st.builds(Released, st.just(A1), st.just(P0), st.integers(0, 1)),
     st.builds(DeclaredLost, st.just(A1)),
+    st.builds(SetHold, st.booleans()),
+    st.builds(SetPriority, st.integers(-9, 9)),
 )
 
 
@@ -183,6 +215,8 @@ def test_a_terminal_state_stays_and_the_attempt_never_falls(events: list[Event],
         assert (moved.state.target is State.UNSPECIFIED) == (moved.state.state is not State.STOPPING)
         if moved.bindings is Bindings.CREATE:
             assert job.state is State.PENDING
+            assert not job.held
+        assert moved.state.state is State.PENDING or not moved.state.held
         job = moved.state
 
 
@@ -194,6 +228,7 @@ def test_a_terminal_state_stays_and_the_attempt_never_falls(events: list[Event],
     st.integers(0, 2**31),
     st.integers(0, 2**63 - 1),
     st.lists(st.integers(0, 65_534), max_size=8),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
     st.booleans(),
@@ -209,6 +244,7 @@ def test_the_record_holds_64_bytes_and_everything(
     held: bool,
     requeue: bool,
     traced: bool,
+    amended: bool,
 ) -> None:
     job = JobState(
         state,
@@ -221,6 +257,7 @@ def test_the_record_holds_64_bytes_and_everything(
         held=held,
         requeue_infrastructure=requeue,
         traced=traced,
+        amended=amended,
     )
     data = encode_state(job)
     assert len(data) == STATE_BYTES

@@ -49,6 +49,15 @@ def test_priority_goes_before_age_and_age_before_id() -> None:
     assert [d.job.job[-1] for d in plan.decisions] == ["3", "2"]
 
 
+def test_a_new_priority_moves_a_job_at_once_within_its_class() -> None:
+    want = request(2)
+    jobs = pending([job(1, want, submit_ms=1), job(2, want, submit_ms=2)])
+    assert jobs.head(job(1, want).class_hash).job == job(1, want).job
+    jobs.put(job(2, want, priority=5, submit_ms=2))
+    assert [one.job for one in jobs.members(job(1, want).class_hash)] == [job(2, want).job, job(1, want).job]
+    assert jobs.queue_positions(job(1, want).job) == (1, 2)
+
+
 def test_two_gangs_and_room_for_one_give_one_decision() -> None:
     found = world({"p": WHOLE}, {H100: 640})
     plan = cycle(found, [both(1, request(8), submit_ms=1), both(2, request(8), submit_ms=2)])

@@ -11,7 +11,7 @@ import typer
 from hanse.cli.completing import complete_queues
 from hanse.cli.failures import EXIT_FAILED, Failure, WrongUse
 from hanse.cli.flag_job import FlagJob, blamed, native_text
-from hanse.cli.options import OutputOption, ServerOption
+from hanse.cli.options import OutputOption, ServerOption, TimeoutOption
 from hanse.cli.reading import STDIN, read_file, shown_name
 from hanse.cli.session import Session, session_of
 from hanse.cli.state import state_dir, write_last
@@ -65,9 +65,7 @@ def submit(
     wait: Annotated[
         Until | None, typer.Option("--wait", metavar="placed|running|done", help="Return when the job is so far.")
     ] = None,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="Wait no longer; the job goes on.")
-    ] = None,
+    timeout: TimeoutOption = None,
     request_id: Annotated[
         str, typer.Option("--request-id", metavar="ID", help="Submitting again with this id submits nothing twice.")
     ] = "",

@@ -7,7 +7,7 @@ import typer
 from hanse.cli.commands.submitting import Until
 from hanse.cli.completing import complete_jobs
 from hanse.cli.failures import EXIT_DONE, EXIT_FAILED
-from hanse.cli.options import JobArgument, OutputOption, QueueOption, ServerOption
+from hanse.cli.options import JobArgument, OutputOption, QueueOption, ServerOption, TimeoutOption
 from hanse.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -20,9 +20,7 @@ def wait(
     until: Annotated[
         Until, typer.Option("--for", metavar="placed|running|done", help="How far the job shall have come.")
     ] = Until.DONE,
-    timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="Wait no longer; the job goes on.")
-    ] = None,
+    timeout: TimeoutOption = None,
     server: ServerOption = None,
     output: OutputOption = None,
 ) -> None:

@@ -40,7 +40,10 @@ def _facts(job: "Job") -> Iterator[tuple[str, str]]:
     status = job.status
     yield from _why(job)
     yield "id", job.id
-    yield "queue", f"{job.queue}, priority {status.priority}" + (" (job on hold)" if status.held else "")
+    if job.retry_of:
+        yield "retries", job.retry_of
+    priority = f"{status.priority_class} ({status.priority})" if status.priority_class else str(status.priority)
+    yield "queue", f"{job.queue}, priority {priority}" + (" (job on hold)" if status.held else "")
     if job.HasField("spec"):
         yield from _asked(job.spec)
     for part in status.placement:

@@ -34,6 +34,20 @@ def state_line(job: "Job", paper: Paper) -> str:
     return f"{told} in {where}" if there else told
 
 
+def waiting_page(job: "Job", paper: Paper) -> str:
+    """A job that waits, with what decides about its turn."""
+    status = job.status
+    priority = f"{status.priority_class} ({status.priority})" if status.priority_class else str(status.priority)
+    return joined([f"{state_line(job, paper)}, queue {job.queue}, priority {priority}"])
+
+
+def retried_page(job: "Job", paper: Paper) -> str:
+    """The new job, which it tries again, and what to do next."""
+    accepted = f"accepted {paper.paint(job.name, Tone.STRONG)}  queue {job.queue}  {job.id}"
+    next_ = paper.paint("`hanse explain last` says where it goes, or why it waits", Tone.DIM)
+    return joined([accepted, f"  tries again {job.retry_of}", next_])
+
+
 def states_page(jobs: "Sequence[Job]", paper: Paper) -> str:
     """A line for each job."""
     return joined(state_line(job, paper) for job in jobs)

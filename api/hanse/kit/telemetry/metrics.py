@@ -45,6 +45,7 @@ CPU_MODE: Final = Label("cpu.mode", "where it was spent", ("user", "system"))
 GANG_STATE: Final = Label("hanse.gang.state", "how far gangs are", ("held", "started", "stopping"))
 GPU_STATE: Final = Label("hanse.gpu.state", "of usable nodes", ("free", "used"))
 NODE_STATE: Final = Label("hanse.node.state", "whether pods may be placed there", ("usable", "unusable"))
+CHANGE: Final = Label("hanse.change", "what was changed", ("hold", "release", "priority", "retry"))
 SIGNAL: Final = Label("hanse.signal", "what is exported", ("spans", "metrics"))
 
 
@@ -88,6 +89,14 @@ JOB_STATE_DURATION: Final = REGISTRY.declare(
         "How long jobs were in the state that they left.",
         STATE,
         bounds=LONG_SECONDS,
+    )
+)
+JOB_CHANGES: Final = REGISTRY.declare(
+    Counter(
+        "hanse.job.changes",
+        "{job}",
+        "Changes of jobs on request that were granted, beside their submission and their cancellation.",
+        CHANGE,
     )
 )
 

@@ -1,7 +1,8 @@
 """Follows the states of the queues whose roots this replica holds, and keeps its pending jobs.
 
 Only pending jobs are kept as objects, and split gangs that are about to start (their skew is watched). Everything
-else about a job stays in the store.
+else about a job stays in the store. A job on hold is not among the pending ones, so no planner ever meets it; its
+release brings it back, at the place that its age and priority give it.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ class States:
     """The pending jobs of the queues that are followed.
 
     Attributes:
-        pending: in order of service.
+        pending: in order of service, without those on hold.
         on_move: told of every state that is seen, also of the same one twice.
         starting: split gangs that were told to start and do not all run yet, with the time of that decision.
     """
@@ -142,7 +143,7 @@ class States:
         if state.state is State.PENDING and kv.mod_revision < taken:
             self._taken[job] = taken
             return
-        if state.state is State.PENDING:
+        if state.state is State.PENDING and not state.held:
             known = self.pending.get(job)
             if known is None or known.state_revision < kv.mod_revision:
                 self.pending.put(pending_job(job, uid, state, kv.mod_revision))

@@ -112,6 +112,7 @@ class Job(_message.Message):
     SPEC_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
+    RETRY_OF_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Identifier, assigned at submission."""
     name: _builtins.str
@@ -120,6 +121,8 @@ class Job(_message.Message):
     """Name of the queue, as in the spec."""
     revision: _builtins.int
     """Store revision of the last change of the job's state."""
+    retry_of: _builtins.str
+    """Id of the job that this one tries again; empty if it was not made by RetryJob."""
     @_builtins.property
     def spec(self) -> _job_spec_pb2.JobSpec:
         """What was asked for; left out in JOB_VIEW_BASIC."""
@@ -137,10 +140,11 @@ class Job(_message.Message):
         spec: _job_spec_pb2.JobSpec | None = ...,
         status: Global___JobStatus | None = ...,
         revision: _builtins.int = ...,
+        retry_of: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["spec", b"spec", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "name", b"name", "queue", b"queue", "revision", b"revision", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "name", b"name", "queue", b"queue", "retry_of", b"retry_of", "revision", b"revision", "spec", b"spec", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -173,6 +177,9 @@ class JobStatus(_message.Message):
     ENDED_MS_FIELD_NUMBER: _builtins.int
     ATTEMPTS_DROPPED_FIELD_NUMBER: _builtins.int
     POOLS_SILENT_FIELD_NUMBER: _builtins.int
+    PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    HELD_BY_FIELD_NUMBER: _builtins.int
+    HELD_MS_FIELD_NUMBER: _builtins.int
     state: Global___JobState.ValueType
     """Where the job is in its life."""
     attempt: _builtins.int
@@ -205,6 +212,12 @@ class JobStatus(_message.Message):
     """When the job ended."""
     attempts_dropped: _builtins.int
     """Older attempts that are no longer kept in `attempts`."""
+    priority_class: _builtins.str
+    """Name of the priority class that it was given last: that of its spec, or of UpdateJob; empty if neither names one."""
+    held_by: _builtins.str
+    """Who put it on hold; empty while it is not held."""
+    held_ms: _builtins.int
+    """Since when it is on hold; Unix time in milliseconds, 0 while it is not held."""
     @_builtins.property
     def conditions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Condition]:
         """Facts about the job, each with the time since when it is so."""
@@ -249,10 +262,13 @@ class JobStatus(_message.Message):
         ended_ms: _builtins.int = ...,
         attempts_dropped: _builtins.int = ...,
         pools_silent: _abc.Iterable[_builtins.str] | None = ...,
+        priority_class: _builtins.str = ...,
+        held_by: _builtins.str = ...,
+        held_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempts", b"attempts", "attempts_dropped", b"attempts_dropped", "bound_ms", b"bound_ms", "changed_ms", b"changed_ms", "conditions", b"conditions", "ended_ms", b"ended_ms", "failures", b"failures", "held", b"held", "message", b"message", "nodes", b"nodes", "placed_ms", b"placed_ms", "placement", b"placement", "pools_silent", b"pools_silent", "priority", b"priority", "reason", b"reason", "running_ms", b"running_ms", "started_ms", b"started_ms", "state", b"state", "submitted_ms", b"submitted_ms", "target", b"target"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt", b"attempt", "attempts", b"attempts", "attempts_dropped", b"attempts_dropped", "bound_ms", b"bound_ms", "changed_ms", b"changed_ms", "conditions", b"conditions", "ended_ms", b"ended_ms", "failures", b"failures", "held", b"held", "held_by", b"held_by", "held_ms", b"held_ms", "message", b"message", "nodes", b"nodes", "placed_ms", b"placed_ms", "placement", b"placement", "pools_silent", b"pools_silent", "priority", b"priority", "priority_class", b"priority_class", "reason", b"reason", "running_ms", b"running_ms", "started_ms", b"started_ms", "state", b"state", "submitted_ms", b"submitted_ms", "target", b"target"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -465,6 +465,130 @@ class CancelJobRequest(_message.Message):
 Global___CancelJobRequest: _TypeAlias = CancelJobRequest  # noqa: Y015
 
 @_typing.final
+class HoldJobRequest(_message.Message):
+    """Which job to put on hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """Id or prefix of a name."""
+    queue: _builtins.str
+    """Look only in this queue when `job` is a name; empty for all."""
+    request_id: _builtins.str
+    """See JobService."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "queue", b"queue", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HoldJobRequest: _TypeAlias = HoldJobRequest  # noqa: Y015
+
+@_typing.final
+class ReleaseJobRequest(_message.Message):
+    """Which job to release."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """Id or prefix of a name."""
+    queue: _builtins.str
+    """Look only in this queue when `job` is a name; empty for all."""
+    request_id: _builtins.str
+    """See JobService."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "queue", b"queue", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReleaseJobRequest: _TypeAlias = ReleaseJobRequest  # noqa: Y015
+
+@_typing.final
+class UpdateJobRequest(_message.Message):
+    """Which job to change, and how."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    PRIORITY_CLASS_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """Id or prefix of a name."""
+    queue: _builtins.str
+    """Look only in this queue when `job` is a name; empty for all."""
+    request_id: _builtins.str
+    """See JobService."""
+    priority_class: _builtins.str
+    """Name of the priority class that it shall have."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        priority_class: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "priority_class", b"priority_class", "queue", b"queue", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UpdateJobRequest: _TypeAlias = UpdateJobRequest  # noqa: Y015
+
+@_typing.final
+class RetryJobRequest(_message.Message):
+    """Which job to submit once more."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """Id or prefix of a name."""
+    queue: _builtins.str
+    """Look only in this queue when `job` is a name; empty for all."""
+    request_id: _builtins.str
+    """See JobService; the id of the new job derives from it."""
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["job", b"job", "queue", b"queue", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RetryJobRequest: _TypeAlias = RetryJobRequest  # noqa: Y015
+
+@_typing.final
 class ExplainJobRequest(_message.Message):
     """Which job to explain."""
 

@@ -74,6 +74,26 @@ class JobServiceStub(object):
                 request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.CancelJobRequest.SerializeToString,
                 response_deserializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
                 _registered_method=True)
+        self.HoldJob = channel.unary_unary(
+                '/hanse.api.v1.JobService/HoldJob',
+                request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.HoldJobRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+                _registered_method=True)
+        self.ReleaseJob = channel.unary_unary(
+                '/hanse.api.v1.JobService/ReleaseJob',
+                request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.ReleaseJobRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+                _registered_method=True)
+        self.UpdateJob = channel.unary_unary(
+                '/hanse.api.v1.JobService/UpdateJob',
+                request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.UpdateJobRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+                _registered_method=True)
+        self.RetryJob = channel.unary_unary(
+                '/hanse.api.v1.JobService/RetryJob',
+                request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.RetryJobRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+                _registered_method=True)
         self.ExplainJob = channel.unary_unary(
                 '/hanse.api.v1.JobService/ExplainJob',
                 request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.ExplainJobRequest.SerializeToString,
@@ -141,6 +161,39 @@ class JobServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def HoldJob(self, request, context):
+        """Puts a job that waits on hold: no place is sought for it until it is released. One that is on hold already is
+        answered as it is; one that no longer waits is refused with reason JOB_NOT_WAITING.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReleaseJob(self, request, context):
+        """Lets a job that is on hold wait for places again, in the order of its priority and age. One that is not on hold is
+        answered as it is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UpdateJob(self, request, context):
+        """Changes what may be changed of a job that waits: its priority class. Refused with reason JOB_NOT_WAITING once it
+        no longer waits. The spec stays as it was submitted.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RetryJob(self, request, context):
+        """Submits a job that has ended without success once more, from its stored spec: a new job, with an id of its own, in
+        the same queue and with the same priority class. A job that has not ended is refused with reason JOB_NOT_ENDED,
+        one that has succeeded with JOB_SUCCEEDED; the new job may be refused for any reason that SubmitJobs has.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ExplainJob(self, request, context):
         """Why a job waits, or why it went where it went.
         """
@@ -186,6 +239,26 @@ def add_JobServiceServicer_to_server(servicer, server):
             'CancelJob': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelJob,
                     request_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.CancelJobRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.SerializeToString,
+            ),
+            'HoldJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.HoldJob,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.HoldJobRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.SerializeToString,
+            ),
+            'ReleaseJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReleaseJob,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.ReleaseJobRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.SerializeToString,
+            ),
+            'UpdateJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.UpdateJob,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.UpdateJobRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.SerializeToString,
+            ),
+            'RetryJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.RetryJob,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.RetryJobRequest.FromString,
                     response_serializer=hanse_dot_api_dot_v1_dot_job__pb2.Job.SerializeToString,
             ),
             'ExplainJob': grpc.unary_unary_rpc_method_handler(
@@ -368,6 +441,114 @@ class JobService(object):
             target,
             '/hanse.api.v1.JobService/CancelJob',
             hanse_dot_api_dot_v1_dot_job__service__pb2.CancelJobRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def HoldJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.JobService/HoldJob',
+            hanse_dot_api_dot_v1_dot_job__service__pb2.HoldJobRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReleaseJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.JobService/ReleaseJob',
+            hanse_dot_api_dot_v1_dot_job__service__pb2.ReleaseJobRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UpdateJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.JobService/UpdateJob',
+            hanse_dot_api_dot_v1_dot_job__service__pb2.UpdateJobRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RetryJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.JobService/RetryJob',
+            hanse_dot_api_dot_v1_dot_job__service__pb2.RetryJobRequest.SerializeToString,
             hanse_dot_api_dot_v1_dot_job__pb2.Job.FromString,
             options,
             channel_credentials,

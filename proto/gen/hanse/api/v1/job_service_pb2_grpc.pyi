@@ -58,6 +58,23 @@ class JobServiceStub:
     """Follows jobs from a revision on."""
     CancelJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.CancelJobRequest, _job_pb2.Job]
     """Ends a job. A pending one is CANCELLED at once; a live one is STOPPING until its pods are gone."""
+    HoldJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.HoldJobRequest, _job_pb2.Job]
+    """Puts a job that waits on hold: no place is sought for it until it is released. One that is on hold already is
+    answered as it is; one that no longer waits is refused with reason JOB_NOT_WAITING.
+    """
+    ReleaseJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.ReleaseJobRequest, _job_pb2.Job]
+    """Lets a job that is on hold wait for places again, in the order of its priority and age. One that is not on hold is
+    answered as it is.
+    """
+    UpdateJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.UpdateJobRequest, _job_pb2.Job]
+    """Changes what may be changed of a job that waits: its priority class. Refused with reason JOB_NOT_WAITING once it
+    no longer waits. The spec stays as it was submitted.
+    """
+    RetryJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.RetryJobRequest, _job_pb2.Job]
+    """Submits a job that has ended without success once more, from its stored spec: a new job, with an id of its own, in
+    the same queue and with the same priority class. A job that has not ended is refused with reason JOB_NOT_ENDED,
+    one that has succeeded with JOB_SUCCEEDED; the new job may be refused for any reason that SubmitJobs has.
+    """
     ExplainJob: _grpc.UnaryUnaryMultiCallable[_job_service_pb2.ExplainJobRequest, _explanation_pb2.Explanation]
     """Why a job waits, or why it went where it went."""
     TailLogs: _grpc.UnaryStreamMultiCallable[_job_service_pb2.TailLogsRequest, _job_service_pb2.TailLogsResponse]
@@ -91,6 +108,23 @@ class JobServiceAsyncStub(JobServiceStub):
     """Follows jobs from a revision on."""
     CancelJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.CancelJobRequest, _job_pb2.Job]  # type: ignore[assignment]
     """Ends a job. A pending one is CANCELLED at once; a live one is STOPPING until its pods are gone."""
+    HoldJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.HoldJobRequest, _job_pb2.Job]  # type: ignore[assignment]
+    """Puts a job that waits on hold: no place is sought for it until it is released. One that is on hold already is
+    answered as it is; one that no longer waits is refused with reason JOB_NOT_WAITING.
+    """
+    ReleaseJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.ReleaseJobRequest, _job_pb2.Job]  # type: ignore[assignment]
+    """Lets a job that is on hold wait for places again, in the order of its priority and age. One that is not on hold is
+    answered as it is.
+    """
+    UpdateJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.UpdateJobRequest, _job_pb2.Job]  # type: ignore[assignment]
+    """Changes what may be changed of a job that waits: its priority class. Refused with reason JOB_NOT_WAITING once it
+    no longer waits. The spec stays as it was submitted.
+    """
+    RetryJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.RetryJobRequest, _job_pb2.Job]  # type: ignore[assignment]
+    """Submits a job that has ended without success once more, from its stored spec: a new job, with an id of its own, in
+    the same queue and with the same priority class. A job that has not ended is refused with reason JOB_NOT_ENDED,
+    one that has succeeded with JOB_SUCCEEDED; the new job may be refused for any reason that SubmitJobs has.
+    """
     ExplainJob: _aio.UnaryUnaryMultiCallable[_job_service_pb2.ExplainJobRequest, _explanation_pb2.Explanation]  # type: ignore[assignment]
     """Why a job waits, or why it went where it went."""
     TailLogs: _aio.UnaryStreamMultiCallable[_job_service_pb2.TailLogsRequest, _job_service_pb2.TailLogsResponse]  # type: ignore[assignment]
@@ -157,6 +191,47 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_job_pb2.Job, _abc.Awaitable[_job_pb2.Job]]:
         """Ends a job. A pending one is CANCELLED at once; a live one is STOPPING until its pods are gone."""
+
+    @_abc_1.abstractmethod
+    def HoldJob(
+        self,
+        request: _job_service_pb2.HoldJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_job_pb2.Job, _abc.Awaitable[_job_pb2.Job]]:
+        """Puts a job that waits on hold: no place is sought for it until it is released. One that is on hold already is
+        answered as it is; one that no longer waits is refused with reason JOB_NOT_WAITING.
+        """
+
+    @_abc_1.abstractmethod
+    def ReleaseJob(
+        self,
+        request: _job_service_pb2.ReleaseJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_job_pb2.Job, _abc.Awaitable[_job_pb2.Job]]:
+        """Lets a job that is on hold wait for places again, in the order of its priority and age. One that is not on hold is
+        answered as it is.
+        """
+
+    @_abc_1.abstractmethod
+    def UpdateJob(
+        self,
+        request: _job_service_pb2.UpdateJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_job_pb2.Job, _abc.Awaitable[_job_pb2.Job]]:
+        """Changes what may be changed of a job that waits: its priority class. Refused with reason JOB_NOT_WAITING once it
+        no longer waits. The spec stays as it was submitted.
+        """
+
+    @_abc_1.abstractmethod
+    def RetryJob(
+        self,
+        request: _job_service_pb2.RetryJobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_job_pb2.Job, _abc.Awaitable[_job_pb2.Job]]:
+        """Submits a job that has ended without success once more, from its stored spec: a new job, with an id of its own, in
+        the same queue and with the same priority class. A job that has not ended is refused with reason JOB_NOT_ENDED,
+        one that has succeeded with JOB_SUCCEEDED; the new job may be refused for any reason that SubmitJobs has.
+        """
 
     @_abc_1.abstractmethod
     def ExplainJob(
