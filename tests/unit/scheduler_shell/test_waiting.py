@@ -1,4 +1,4 @@
-"""Jobs that are told to wait: none on hold is ever bound, whoever schedules; a new priority counts in the next cycle."""
+"""Jobs that are told to wait: none on hold is ever bound, whoever schedules; a new priority counts from then on."""
 
 import pytest
 
