@@ -5,7 +5,8 @@ Hanse or a test left in it is wiped away.
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
 from e2e import nodes
@@ -45,8 +46,8 @@ class KubernetesHome:
         self._settings = settings
         self._ports: list[KubernetesCluster] = []
 
-    def port(self) -> ClusterPort:
-        port = KubernetesCluster(Kubeconfig(self.plane.kubeconfig), "pool", self._settings)
+    def port(self, settings: KubernetesSettings | None = None) -> ClusterPort:
+        port = KubernetesCluster(Kubeconfig(self.plane.kubeconfig), "pool", settings or self._settings)
         self._ports.append(port)
         return port
 
@@ -59,6 +60,19 @@ class KubernetesHome:
 
     async def restore(self, node: str) -> None:
         await asyncio.to_thread(nodes.restore, self.plane, node)
+
+    async def unready(self, node: str) -> None:
+        await asyncio.to_thread(nodes.unready, self.plane, node)
+
+    @asynccontextmanager
+    async def removed(self, node: str) -> AsyncIterator[None]:
+        """Somebody removes it from the cluster, and after that puts another machine in its place."""
+        await self._call("DELETE", f"{nodes.NODES}/{node}")
+        try:
+            yield
+        finally:
+            host = next(host for host in hosts() if host.name == node)
+            await asyncio.to_thread(nodes.add_nodes, self.plane, [host])
 
     async def cordon(self, node: str) -> None:
         await self._call("PATCH", f"{nodes.NODES}/{node}", {"spec": {"unschedulable": True}})

@@ -56,8 +56,18 @@ def silence(plane: ControlPlane, name: str) -> None:
 def fail(plane: ControlPlane, name: str) -> None:
     """The same, and the control plane has found out."""
     silence(plane, name)
-    unknown = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "it is dead"}
-    patch = {"status": {"conditions": [unknown]}}
+    _set_ready(plane, name, "Unknown", "NodeStatusUnknown")
+
+
+def unready(plane: ControlPlane, name: str) -> None:
+    """Its kubelet said that it is not ready, and says nothing more; after NODE_SILENT_S that is found out."""
+    silence(plane, name)
+    _set_ready(plane, name, "False", "KubeletNotReady")
+
+
+def _set_ready(plane: ControlPlane, name: str, status: str, reason: str) -> None:
+    ready = {"type": "Ready", "status": status, "reason": reason, "message": "for a test"}
+    patch = {"status": {"conditions": [ready]}}
     plane.call("PATCH", f"{NODES}/{name}/status", patch, form="application/strategic-merge-patch+json")
 
 

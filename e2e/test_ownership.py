@@ -8,7 +8,10 @@ from e2e.home import KubernetesHome
 from hanse.agent.cluster.port import ClusterPort, Done, ForgetGang, HoldGang, PodPhase, PodRun, Rejected, StopPods
 from hanse.model.selectors import Effect, Taint, Toleration
 from tests.contract.cluster_port.acts import (
+    FEDERATION,
     FIRST,
+    PATIENCE_S,
+    SECOND,
     SET,
     counts_in,
     forgotten,
@@ -22,6 +25,7 @@ from tests.contract.cluster_port.acts import (
 )
 from tests.contract.cluster_port.homes import FOR_LONG_S, SMALL_POD
 
+LOOK_EVERY_S: Final = 0.1
 JOBS: Final = "/api/v1/namespaces/hanse-jobs"
 TAINT: Final = {"key": "example.com/training", "value": "only", "effect": "NoSchedule"}
 
@@ -101,3 +105,34 @@ async def test_a_tolerated_taint_keeps_nobody_away(home: KubernetesHome, agent: 
         ended = await until_counts(agent, held.key, lambda c: c.succeeded + c.failed == 1)
         assert (ended.succeeded == 1) is runs
         assert runs or (ended.infrastructure and "taint" in ended.reason)
+
+
+async def test_services_that_a_dying_agent_left_are_removed(home: KubernetesHome, agent: ClusterPort) -> None:
+    """It had forgotten the gang and removed its pods; those of gangs that are there, and of others, stay."""
+    nodes = await node_names(agent)
+    over, there = record(key(1), nodes[:2], resources=SMALL_POD), record(key(2), nodes[:2], resources=SMALL_POD)
+    for held in (over, there):
+        await run_gang(agent, held, home.run(SET, seconds=FOR_LONG_S))
+        await until_counts(agent, held.key, lambda c: c.running == 2)
+    services = {one["metadata"]["name"]: one for one in (await call(home, "GET", f"{JOBS}/services"))["items"]}
+    left = services[f"hanse-{over.key.job}-1-0"]
+    await agent.write(FIRST, [StopPods(over.key)])
+    await until_counts(agent, over.key, lambda c: c.occupying == 0)
+    await forgotten(agent, over.key)
+    theirs = {**left["metadata"]["labels"], "hanse.dev/federation": "theirs"}
+    ours = left["metadata"]["labels"]
+    for name, labels in (("", ours), ("-of-others", theirs), ("-copy", ours)):
+        meta = {"name": f"{left['metadata']['name']}{name}", "labels": labels}
+        await call(home, "POST", f"{JOBS}/services", {"metadata": meta, "spec": {"clusterIP": "None"}})
+
+    async def names() -> set[str]:
+        return {one["metadata"]["name"] for one in (await call(home, "GET", f"{JOBS}/services"))["items"]}
+
+    successor = home.port()
+    await successor.claim(FEDERATION, SECOND, 100)
+    await successor.list()
+    async with asyncio.timeout(PATIENCE_S):
+        while left["metadata"]["name"] in await names():  # noqa: ASYNC110 - goes on behind the list
+            await asyncio.sleep(LOOK_EVERY_S)
+    kept = {f"hanse-{there.key.job}-1-0", f"{left['metadata']['name']}-of-others", f"{left['metadata']['name']}-copy"}
+    assert await names() == kept

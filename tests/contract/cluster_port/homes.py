@@ -53,6 +53,10 @@ class ClusterHome(Protocol):
         """It comes back."""
         ...
 
+    async def unready(self, node: str) -> None:
+        """It says of itself that it takes no work now."""
+        ...
+
     async def cordon(self, node: str) -> None:
         """An operator keeps new work away."""
         ...
@@ -106,6 +110,9 @@ class SimulatedHome:
 
     async def restore(self, node: str) -> None:
         self.cluster.operate(RestoreNodes(pack(self.cluster.nodes_below(node))))
+
+    async def unready(self, node: str) -> None:
+        self.cluster.operate(MarkNodes(pack(self.cluster.nodes_below(node)), ready=False))
 
     async def cordon(self, node: str) -> None:
         self.cluster.operate(MarkNodes(pack(self.cluster.nodes_below(node)), cordoned=True))

@@ -74,6 +74,18 @@ async def test_a_refused_operation_stops_none_after_it(
     assert results[1:] == (Done(), Done())
 
 
+async def test_a_start_that_is_refused_stops_none_after_it(
+    home: ClusterHome, agent: ClusterPort, nodes: list[str]
+) -> None:
+    """In the middle of a call: two gangs want the same node."""
+    gangs = [record(key(1), nodes[:1]), record(key(2), nodes[:1]), record(key(3), nodes[1:2])]
+    ops = [op for held in gangs for op in (HoldGang(held), start(held.key, home.run(SET, seconds=FOR_LONG_S)))]
+    results = await agent.write(FIRST, ops)
+    assert [results[at] for at in (0, 1, 2, 4, 5)] == [Done()] * 5
+    await until_counts(agent, key(3), lambda c: c.running == 1)
+    await until(agent, lambda s: sum(counts_in(s, held.key).running for held in gangs[:2]) == 1)
+
+
 async def test_a_started_gang_runs_and_succeeds_and_stays_visible(
     home: ClusterHome, agent: ClusterPort, nodes: list[str]
 ) -> None:

@@ -83,6 +83,20 @@ async def test_a_restored_machine_comes_back_empty(home: ClusterHome, agent: Clu
     await until_counts(agent, again.key, lambda c: c.succeeded == 1)
 
 
+async def test_a_machine_that_is_not_ready_keeps_its_pods(home: ClusterHome, agent: ClusterPort) -> None:
+    """It speaks: what runs on it is not lost, and ends when it says so."""
+    nodes = await node_names(agent)
+    held, other = record(key(1), nodes[:2]), record(key(2), nodes[2:4])
+    await run_gang(agent, held, home.run(SET, seconds=FOR_LONG_S))
+    await until_counts(agent, held.key, lambda c: c.running == 2)
+    await home.unready(nodes[0])
+    state = await until(agent, lambda s: not node_in(s, nodes[0]).ready)
+    await run_gang(agent, other, home.run(SET, seconds=1))
+    await until_counts(agent, other.key, lambda c: c.succeeded == 2)
+    for counts in (counts_in(state, held.key), counts_in(await agent.list(), held.key)):
+        assert (counts.running, counts.missing, counts.failed) == (2, 0, 0)
+
+
 async def test_a_cordon_keeps_what_runs(home: ClusterHome, agent: ClusterPort) -> None:
     nodes = await node_names(agent)
     held = record(key(), nodes[:1])
