@@ -98,6 +98,10 @@ def _pending(view: StoreView, engines: tuple[Engine, ...], specs: dict[JobId, Jo
             if state.reason is not Reason.QUEUE_HELD:
                 return Unsettled("L1", f"{job} waits for {state.reason.name}, its queue is on hold", (job,))
             continue
+        if state.held:
+            if state.reason is not Reason.JOB_HELD:
+                return Unsettled("L1", f"{job} waits for {state.reason.name}, it is on hold", (job,))
+            continue
         where = fits_somewhere(view, engines, job, specs[job])
         if where:
             return Unsettled("L1", f"{job} waits for {state.reason.name} and would fit into {where}", (job,))

@@ -66,6 +66,10 @@ class ReplicaParts:
         handlers: dict[str, Any] = {  # Any: each takes another kind of request
             "SubmitJobs": services.jobs.submit_jobs,
             "CancelJob": services.jobs.cancel_job,
+            "HoldJob": services.jobs.hold_job,
+            "ReleaseJob": services.jobs.release_job,
+            "UpdateJob": services.jobs.update_job,
+            "RetryJob": services.jobs.retry_job,
             "GetJob": services.jobs.get_job,
             "ListJobs": services.jobs.list_jobs,
             "ExplainJob": services.jobs.explain_job,

@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Final
 
 from google.protobuf.message import Message
 
-from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
+from hanse.api.v1 import job_pb2, job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
 from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import AlreadyExists, HanseError, NotFound, ResourceExhausted, Unavailable
 from hanse.model.ids import FlavorName, JobId, job_id, queue_of
 from hanse.model.job import JobSpec, PodSet, PodTemplate
+from hanse.model.lifecycle import State
 from hanse.store.schema import BindingValue
 from hanse.wire.job import spec_to_wire
-from tests.sim.fleet import GPU, PER_GPU, draw_job
+from tests.sim.fleet import GPU, PER_GPU, PRIORITIES, draw_job
 from tests.sim.loop import Actor
 from tests.sim.telling import told_spec
 
@@ -34,6 +35,13 @@ BATCH_MAX: Final = 3
 RIVALS_FACTOR: Final = 2
 RIVAL_PODS_MAX: Final = 32
 READ_EVERY_S: Final = 6.0
+
+
+_MAY_RETRY: Final = frozenset({State.FAILED, State.CANCELLED, State.LOST})
+
+
+def _told(answer: Message | HanseError) -> str:
+    return answer.reason if isinstance(answer, HanseError) else type(answer).__name__
 
 
 class Books:
@@ -75,6 +83,9 @@ class People:
             self._go(self._submit(batch, self._rng.uniform(0.0, within_s)), "user")
         self._every(READ_EVERY_S, self._look, "reader")
         self._every(swarm.cancel_every_s, self._cancel, "user")
+        self._every(swarm.job_hold_every_s, self._hold_job, "user")
+        self._every(swarm.priority_every_s, self._hurry, "user")
+        self._every(swarm.retry_every_s, self._retry, "user")
         self._every(swarm.cordon_every_s, self._cordon, "operator")
         self._every(swarm.hold_every_s, self._hold, "operator")
         self._every(swarm.quota_every_s, self._change_quota, "operator")
@@ -213,6 +224,54 @@ class People:
         self._world.story.note(f"hears about the cancel of {job}: {type(answer).__name__}", job)
         if not isinstance(answer, HanseError):
             self._world.store_checks.cancelled(job)
+
+    async def _hold_job(self) -> None:
+        """Put a job on hold for a while. It may run already, or end meanwhile; whoever holds it also releases it."""
+        if not self.books.specs:
+            return
+        job = self._rng.choice(tuple(self.books.specs))
+        self._world.story.note(f"puts {job} on hold", job)
+        held = await self._insist("HoldJob", job_service_pb2.HoldJobRequest(job=job, request_id=self._request_id()))
+        self._world.story.note(f"hears about the hold of {job}: {_told(held)}", job)
+        if isinstance(held, HanseError):
+            return
+        await asyncio.sleep(self._rng.uniform(*AWAY_S))
+        self._world.story.note(f"releases {job}", job)
+        await self._insist("ReleaseJob", job_service_pb2.ReleaseJobRequest(job=job, request_id=self._request_id()))
+
+    async def _hurry(self) -> None:
+        """Give a job another priority; the answer shows it, whenever it comes."""
+        if not self.books.specs:
+            return
+        job = self._rng.choice(tuple(self.books.specs))
+        wanted = self._rng.choice(PRIORITIES)
+        self._world.story.note(f"gives {job} the priority {wanted.name}", job)
+        request = job_service_pb2.UpdateJobRequest(job=job, priority_class=wanted.name, request_id=self._request_id())
+        answer = await self._insist("UpdateJob", request)
+        self._world.story.note(f"hears about the priority of {job}: {_told(answer)}", job)
+        if isinstance(answer, job_pb2.Job) and answer.status.priority != wanted.value:
+            what = f"{job} was given the priority {wanted.name} and has {answer.status.priority}"
+            self._world.court.accuse("S8", what, job)
+
+    async def _retry(self) -> None:
+        """Try a job again that has ended badly, perhaps twice with one request id: it is one job all the same."""
+        ended = [job for job in self.books.specs if self._world.view.states[job].state in _MAY_RETRY]
+        if not ended or len(self.books.asked) >= RIVALS_FACTOR * self._world.weather.swarm.jobs:
+            return
+        old, request_id = self._rng.choice(ended), self._request_id()
+        new = job_id(queue_of(old), ANONYMOUS, request_id, 0)
+        spec = self.books.asked[new] = self.books.specs[old]
+        request = job_service_pb2.RetryJobRequest(job=old, request_id=request_id)
+        self._world.story.note(f"tries {old} again, as {new}", old, new)
+        for _ in range(self._rng.randint(1, 2)):
+            answer = await self._insist("RetryJob", request)
+            self._world.story.note(f"hears about the retry of {old}: {_told(answer)}", old, new)
+            if not isinstance(answer, job_pb2.Job):
+                return
+            if (answer.id, answer.retry_of) != (new, old):
+                self._world.court.accuse("S8", f"the retry of {old} is {answer.id}, not {new}", old, new)
+            self.books.specs[new] = spec
+            self._world.store_checks.acknowledged(new)
 
     async def _look(self) -> None:
         """Read something, as dashboards do; a job that was acknowledged is found by whoever asks."""

@@ -65,6 +65,10 @@ class StoreChecks:
             self._accuse("S8", f"{job} was {old.state.name} and is {new.state.name}", job)
         if job in self._cancelled and new.state is State.PENDING:
             self._accuse("S8", f"{job} was acknowledged as cancelled and waits to run again", job)
+        if old.held and new.state is State.BOUND:
+            self._accuse("S5", f"{job} was bound although it is on hold", job)
+        if new.held and new.state is not State.PENDING:
+            self._accuse("S8", f"{job} is {new.state.name} and on hold", job)
         if new.attempt < old.attempt:
             self._accuse("S3", f"attempt of {job} went back from {old.attempt} to {new.attempt}", job)
         if not _may_follow(old, new):

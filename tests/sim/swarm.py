@@ -81,6 +81,9 @@ class Swarm:
     cancel_every_s: float = NEVER
     user_repeat_p: float = NEVER
     user_crash_p: float = NEVER
+    job_hold_every_s: float = NEVER
+    priority_every_s: float = NEVER
+    retry_every_s: float = NEVER
 
     def calmed(self) -> "Swarm":
         """The same federation once faults have stopped."""
@@ -120,6 +123,11 @@ FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "hasty users": ("user_repeat_p", "user_crash_p"),
 }
 
+LATER_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "users who change their minds": ("job_hold_every_s", "priority_every_s", "retry_every_s"),
+}
+"""Drawn after everything else, so that a seed draws of the rest what it drew before these existed."""
+
 NOTHING_FIXED: Final[Mapping[str, float]] = MappingProxyType({})
 
 IN_P: Final = 0.4
@@ -135,11 +143,7 @@ BOUNDS: Final[dict[str, tuple[float, float]]] = {
 
 def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
     """The swarm of a seed: a function of `rng`, but for the fields whose values are fixed."""
-    drawn: dict[str, float] = {}
-    for names in FAMILIES.values():
-        if rng.random() < IN_P:
-            for name in names:
-                drawn[name] = _draw_rate(rng, name)
+    drawn = _draw_families(rng, FAMILIES)
     replicas = rng.choice((1, 2, 2, 2, 3))
     swarm = Swarm(
         replicas=replicas,
@@ -153,7 +157,18 @@ def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
         store_late_p=rng.choice((0.2, 0.5, 0.9)),
         bus_absent=rng.random() < 0.1 and replicas == 1,
     )
+    drawn |= _draw_families(rng, LATER_FAMILIES)
     return replace(swarm, **{name: type(getattr(swarm, name))(value) for name, value in {**drawn, **fixed}.items()})
+
+
+def _draw_families(rng: Random, families: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+    """Rates of the families that are in, by field."""
+    drawn: dict[str, float] = {}
+    for names in families.values():
+        if rng.random() < IN_P:
+            for name in names:
+                drawn[name] = _draw_rate(rng, name)
+    return drawn
 
 
 def _draw_rate(rng: Random, name: str) -> float:
