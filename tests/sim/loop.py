@@ -11,12 +11,16 @@ it. That gives two faults for free, with the semantics that a kernel gives them:
   flushed. Its tasks are kept alive until the end of the run, since collecting one would run its `finally` blocks.
 * **SIGSTOP**: the callbacks of a paused actor are parked, timers too, and all come back at once when it goes on.
 
+Tasks and futures are hashed by a number that counts them, not by their address: asyncio keeps both in sets and walks
+them, a `TaskGroup` that aborts cancels its tasks in such an order, and where memory lies differs from run to run.
+
 Rejected: `task.cancel()` as a crash. It is a polite request, and what a process does politely on its way out is
 exactly what a crash does not do.
 """
 
 import asyncio
 import heapq
+import itertools
 from asyncio import events
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
@@ -78,6 +82,28 @@ def context_of(actor: Actor) -> Context:
     return context
 
 
+class NumberedTask(asyncio.Task[Any]):
+    """A task whose place in a set is the same in every run."""
+
+    def __init__(self, number: int, coro: Coroutine[Any, Any, Any], **options: Any) -> None:  # Any: as the base class
+        self._number = number
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
+class NumberedFuture(asyncio.Future[Any]):
+    """A future whose place in a set is the same in every run."""
+
+    def __init__(self, number: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._number = number
+        super().__init__(loop=loop)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class SimLoop(asyncio.BaseEventLoop):
     """See the module. `failures` collects what no task retrieved; a run without bugs leaves it empty."""
 
@@ -92,6 +118,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._disturbed = 0  # actors that are paused or dead
         self._deaf = False
         self._world = context_of(WORLD)
+        self._numbers = itertools.count()
         self.steps = 0
         self.failures: list[tuple[str, str, BaseException]] = []
 
@@ -154,11 +181,14 @@ class SimLoop(asyncio.BaseEventLoop):
     def create_task(  # type: ignore[override]
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[T]:
-        task = super().create_task(coro, name=name, context=context)
+        task = NumberedTask(next(self._numbers), coro, loop=self, name=name, context=context)
         self._tasks.append(task)
         if len(self._tasks) >= TASKS_PRUNED_EVERY:
             self._prune()
         return task
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return NumberedFuture(next(self._numbers), self)
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:  # Any: the signature of the base class
         error = context.get("exception")
