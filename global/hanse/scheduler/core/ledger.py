@@ -151,8 +151,14 @@ class PoolLedger:
 
     def _first_newer(self) -> int:
         """Index of the first binding that the summary does not hold yet."""
-        observed = self.summary.observed_revision if self.summary is not None else 0
-        return bisect_right(self._order, observed, key=lambda place: place.revision)
+        return self._first_after(self.summary.observed_revision if self.summary is not None else 0)
+
+    def _first_after(self, revision: int) -> int:
+        return bisect_right(self._order, revision, key=lambda place: place.revision)
+
+    def created_until(self, revision: int) -> list[str]:
+        """Keys of the live bindings that were created at this revision or before it, in the order of their making."""
+        return [place.key for place in self._order[: self._first_after(revision)]]
 
     def gangs(self) -> int:
         """Live bindings of the pool."""

@@ -235,6 +235,10 @@ class World:
         """Keys of all live bindings."""
         return tuple(self._pool_of)
 
+    def bindings_until(self, revision: int) -> tuple[str, ...]:
+        """Keys of the live bindings that were created at this revision or before; assumed ones are not known to be."""
+        return tuple(key for pool in self._pools.values() for key in pool.ledger.created_until(revision))
+
     def is_assumed(self, key: str) -> bool:
         """Whether the binding is counted because the outcome of its transaction is not known (P3)."""
         return key in self._assumed

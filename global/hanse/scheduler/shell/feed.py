@@ -3,7 +3,8 @@
 One watch over one range (`keys.FOLLOWED_START` to `FOLLOWED_END`), so all of it is seen in order of revision: a
 planner never sees a head that was bumped without the binding that bumped it. Nothing is decided before the first
 load is complete. When history was compacted away beneath the watch, everything is read again and what is no longer
-there is taken out.
+there is taken out: also bindings that the feed has never shown, since a commit brings its own into the world at once
+and one that was committed and released again within the gap is in no batch.
 """
 
 import asyncio
@@ -92,7 +93,7 @@ class Feed:
     async def _load(self) -> None:
         items, revision = await load_range(self._store, keys.FOLLOWED_START, keys.FOLLOWED_END)
         present = {kv.key for kv in items}
-        gone = sorted(self._known - present)
+        gone = sorted(self._known.union(self._world.bindings_until(revision)) - present)
         self._apply([Event(EventKind.DELETE, KeyValue(key, b"", 0, revision)) for key in gone])
         self._apply([Event(EventKind.PUT, kv) for kv in items])
         self._advance(revision)
