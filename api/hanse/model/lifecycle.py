@@ -350,6 +350,8 @@ def transition(job: JobState, event: Event, *, now_ms: int) -> Transition:
                 return Ignored("of another attempt", drop=ends_part)
             if job.state.terminal:
                 return Ignored("the job has ended", drop=ends_part)
+            if job.state is State.PENDING:
+                return Ignored("the attempt is over", drop=ends_part)
             return _reported(job, event, now_ms)
 
 

@@ -76,3 +76,23 @@ def test_nobody_asks_for_a_gang_any_more() -> None:
     box.put(HELD)
     box.drop(key("a"))
     assert box.take(1, limit=10, now_s=0.0) == ()
+
+
+def test_what_was_overtaken_is_not_sent_again() -> None:
+    box = Outbox()
+    box.put(HELD)
+    box.take(1, limit=10, now_s=0.0)
+    box.put(RUNNING)
+    box.take(2, limit=10, now_s=0.0)
+    assert box.acknowledge(2) == (RUNNING,)
+    box.restart()
+    assert box.waiting == 0
+
+
+def test_what_nobody_asks_for_any_more_is_not_sent_again() -> None:
+    box = Outbox()
+    box.put(HELD)
+    box.take(1, limit=10, now_s=0.0)
+    box.drop(key("a"))
+    assert box.overdue(before_s=1.0)
+    assert box.waiting == 0

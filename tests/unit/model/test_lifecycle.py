@@ -129,6 +129,24 @@ def test_a_late_refusal_of_an_old_attempt_changes_nothing() -> None:
     assert late == Ignored("of another attempt", drop=True)
 
 
+REPORTS: list[Event] = [
+    Refused(A1, P0, 0, Reason.SHAPE),
+    Held(A1, P0, 0),
+    Started(A1, P0),
+    Running(A1, P0, 0),
+    Finished(A1, P0, 0),
+    Broken(A1, P0, Reason.POD_FAILED, infrastructure=False),
+    Released(A1, P0, 0),
+]
+
+
+@pytest.mark.parametrize("event", REPORTS, ids=lambda event: type(event).__name__)
+def test_a_report_said_twice_changes_nothing_once_the_attempt_is_over(event: Event) -> None:
+    waiting = replace(PENDING, attempt=A1, reason=Reason.DURATION_EXCEEDED)
+    again = transition(waiting, event, now_ms=2_000)
+    assert again == Ignored("the attempt is over", drop=isinstance(event, Refused | Finished | Released))
+
+
 def test_own_failures_count_and_infrastructure_does_not() -> None:
     job = at(State.RUNNING, max_retries=1)
     lost = transition(job, Broken(A1, P0, Reason.INFRASTRUCTURE, infrastructure=True), now_ms=1)
@@ -211,6 +229,7 @@ def test_a_terminal_state_stays_and_the_attempt_never_falls(events: list[Event],
         if not isinstance(moved, Moved):
             continue
         assert job.state not in TERMINAL
+        assert job.state is not State.PENDING or isinstance(event, Bind | Stop | SetHold | SetPriority)
         assert moved.state.attempt >= job.attempt
         assert (moved.state.target is State.UNSPECIFIED) == (moved.state.state is not State.STOPPING)
         if moved.bindings is Bindings.CREATE:

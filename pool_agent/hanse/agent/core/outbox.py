@@ -2,7 +2,8 @@
 
 A report is a level. A newer one of the same gang replaces it while it waits; one that is under way is not recalled,
 and the newer one follows it. A report is kept until it is acknowledged, by whatever replica: after a new attachment
-all that was under way is sent again, and so is a batch that nobody answered in time.
+all that was under way is sent again, and so is a batch that nobody answered in time. What was overtaken is not: a
+newer report of the same gang may be in effect already, and the gang be gone.
 """
 
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ class Outbox:
     def __init__(self) -> None:
         self._waiting: dict[GangKey, GangReport] = {}
         self._sent: dict[int, _Batch] = {}
+        self._newest: dict[GangKey, GangReport] = {}  # of each gang, unless it is acknowledged or dropped
 
     @property
     def waiting(self) -> int:
@@ -36,11 +38,12 @@ class Outbox:
 
     def put(self, report: GangReport) -> None:
         """Report this, instead of what waits for the same gang."""
-        self._waiting[report.key] = report
+        self._waiting[report.key] = self._newest[report.key] = report
 
     def drop(self, key: GangKey) -> None:
         """Nobody asks for this gang any more."""
         self._waiting.pop(key, None)
+        self._newest.pop(key, None)
 
     def take(self, sequence: int, *, limit: int, now_s: float) -> tuple[GangReport, ...]:
         """The oldest `limit` waiting reports, now under way as `sequence`."""
@@ -53,7 +56,11 @@ class Outbox:
     def acknowledge(self, sequence: int) -> tuple[GangReport, ...]:
         """These are in effect; empty if the sequence is not under way (any more)."""
         batch = self._sent.pop(sequence, None)
-        return batch.reports if batch else ()
+        reports = batch.reports if batch else ()
+        for report in reports:
+            if self._newest.get(report.key) is report:
+                del self._newest[report.key]
+        return reports
 
     def overdue(self, before_s: float) -> bool:
         """Send again what was sent before that time and not acknowledged; whether there was any."""
@@ -70,7 +77,6 @@ class Outbox:
             self._again(batch)
 
     def _again(self, batch: _Batch) -> None:
-        under_way = {report.key for other in self._sent.values() for report in other.reports}
         for report in batch.reports:
-            if report.key not in self._waiting and report.key not in under_way:
+            if self._newest.get(report.key) is report:
                 self._waiting[report.key] = report
