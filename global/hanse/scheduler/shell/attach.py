@@ -49,10 +49,11 @@ POOL_SLOTS_MAX: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The agent's epoch, and the modification revision that says its stream is here."""
+    """The agent's epoch, and the mark that says its stream is here: its modification revision, and its lease."""
 
     epoch: Epoch
     attached_revision: int
+    lease: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ async def attach(
         if isinstance(outcome, Committed):
             epoch = Epoch(federation.incarnation, outcome.revision)
             log.info("agent_attached", extra={"pool": hello.pool, "epoch": str(epoch)})
-            return Granted(epoch, outcome.revision)
+            return Granted(epoch, outcome.revision, lease)
     return Refusal("CONFLICT", f"pool {hello.pool} is being attached by others at the same time; try again", True)
 
 
@@ -120,7 +121,7 @@ async def mark_again(
         put = Put(key, encode(AttachedValue(hello.instance, replica)), lease)
         outcome = await store.transact(Txn(guards, (put,)))
         if isinstance(outcome, Committed):
-            return Granted(granted.epoch, outcome.revision)
+            return Granted(granted.epoch, outcome.revision, lease)
         moved = outcome.current if isinstance(outcome, Conflict) else {}
         if moved.get(keys.pool_agent(hello.pool), granted.epoch.revision) != granted.epoch.revision:
             return None

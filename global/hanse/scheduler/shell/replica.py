@@ -44,6 +44,9 @@ log = logging.getLogger(__name__)
 FIRST_INCARNATION: Final = 1
 DRAIN_DEADLINE_S: Final = 2.0
 
+FOUND_PAUSE_S: Final = 1.0
+"""Between looks at a store that does not answer, or whose founding has no known outcome."""
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicaConfig:
@@ -109,6 +112,7 @@ class Replica:
         self.summaries = Summaries(self.world, clock, config.federation, self._heard)
         self.states = States(store, self._changed)
         self.feed = Feed(store, self.world, clock, self._feed_changed)
+        self._marks_due = asyncio.Event()
         self.roots = Roots(
             store,
             self.world,
@@ -124,6 +128,7 @@ class Replica:
         self.committer = Committer(
             store,
             self.world,
+            on_join=self._marks_due.set,
             self.feed,
             self.states,
             clock,
@@ -243,16 +248,17 @@ class Replica:
         await self.roots.close()
 
     async def _found(self) -> None:
-        """The first replica on an empty store gives it its name and its first incarnation."""
+        """The first replica on an empty store gives it its name and its first incarnation; nobody works before."""
         while True:
             try:
-                await self._found_once()
-                return
+                if await self._is_founded():
+                    return
             except StoreUnavailable as error:
                 log.warning("store_unavailable", extra={"cause": str(error)})
-                await asyncio.sleep(1.0)
+            await asyncio.sleep(FOUND_PAUSE_S)
 
-    async def _found_once(self) -> None:
+    async def _is_founded(self) -> bool:
+        """Whether the store has a name and an incarnation, and they are ours; if it has none, try to give them."""
         read = await self._store.read([keys.INCARNATION, keys.FEDERATION])
         if keys.INCARNATION not in read.items:
             ops = (
@@ -296,6 +302,7 @@ class Replica:
                 log.warning("session_superseded", extra={"pool": session.pool})
                 session.end()
 
+        return keys.INCARNATION in read.items
     # ---- links -----------------------------------------------------------------------------------------------
 
     def session(self, pool: PoolName) -> Session | None:
@@ -376,6 +383,7 @@ class Replica:
                     replica=self.config.replica,
                     lease=self.roots.lease,
                     streams_here=lambda pool: pool in self._sessions or len(self._attaching.get(pool, ())) > 1,
+        self._marks_due.set()  # the lease that its mark is bound to may be lost by now
                 )
         finally:
             others.remove(hello.instance)
@@ -383,14 +391,17 @@ class Replica:
                 self._attaching.pop(hello.pool, None)
 
     async def _keep_marks(self) -> None:
-        """When the lease was lost, what said that agents are attached here went with it: say it again."""
+        """When the lease was lost, what said that agents are attached here went with it: say it again.
+
+        What is compared is the lease that each mark is bound to, since an attach that began under one lease may be
+        answered under the next.
+        """
         while True:
-            await self.roots.lost.wait()
-            await self.roots.alive.wait()
-            lease = self.roots.lease
+            await self._marks_due.wait()
+            self._marks_due.clear()
             for pool in sorted(self._sessions):
-                session = self._sessions.get(pool)
-                if session is not None and lease:
+                session, lease = self._sessions.get(pool), self.roots.lease
+                if session is not None and lease and session.granted.lease != lease:
                     await self._mark(session, lease)
 
     async def _mark(self, session: Session, lease: int) -> None:
@@ -403,3 +414,5 @@ class Replica:
 
 class FederationMismatch(Exception):
     """The store belongs to another federation."""
+            if session not in self._streams:  # it has ended meanwhile, and took away the mark before this one
+                await detach(self._store, session.pool, session.granted)

@@ -18,7 +18,7 @@ from hanse.kit.clock import Clock
 from hanse.model.ids import ReplicaId
 from hanse.scheduler.core.world import World, winner
 from hanse.store import keys
-from hanse.store.contract import LeaseGone, ModRevisionIs, Put, Store, StoreUnavailable, Txn, Unknown
+from hanse.store.contract import Committed, LeaseGone, ModRevisionIs, Put, Store, StoreUnavailable, Txn
 from hanse.store.schema import GrantValue, ReplicaValue, encode
 
 log = logging.getLogger(__name__)
@@ -36,7 +36,7 @@ class Roots:
     Attributes:
         nonce: identity of this start.
         lease: the session's lease; 0 while there is none. What is bound to it dies with this replica.
-        alive: set while there is a lease. `lost` is the opposite.
+        alive: set while there is a lease.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class Roots:
         address: str,
         schedules: bool,
         lease_ttl_s: float,
+        on_join: Callable[[], None],
     ) -> None:
         self._store = store
         self._world = world
@@ -58,13 +59,13 @@ class Roots:
         self._address = address
         self._schedules = schedules
         self._lease_ttl_s = lease_ttl_s
+        self._on_join = on_join
         self._wake = asyncio.Event()
         self._closed = False
         self._renewed_s = float("-inf")
         self.nonce = nonce
         self.lease = 0
         self.alive = asyncio.Event()
-        self.lost = asyncio.Event()
 
     async def run_membership(self) -> None:
         """Stay a member until cancelled or closed: renew the lease, and join anew when it was lost."""
@@ -87,24 +88,30 @@ class Roots:
     def _leave(self) -> None:
         self.lease = 0
         self.alive.clear()
-        self.lost.set()
 
     def is_member(self) -> bool:
         """Whether the lease, as far as this replica knows, has not run out; false while the store does not answer."""
         return self.alive.is_set() and self._clock.monotonic() - self._renewed_s < self._lease_ttl_s
 
     async def _join(self) -> None:
+        """Write this replica's key under a new lease, or leave it to the next round, whose lease is another.
+
+        The guard is against ourselves: a write of an earlier round that was lost on its way must not come after this
+        one and bind the key to a lease that nobody renews.
+        """
         asked_s = self._clock.monotonic()
         lease = await self._store.lease_grant(self._lease_ttl_s)
+        key = keys.replica(self._replica)
+        found = (await self._store.read([key])).items.get(key)
+        guard = ModRevisionIs(key, found.mod_revision if found is not None else 0)
         value = ReplicaValue(self.nonce, self._address, self._schedules, self._clock.now_ms())
-        put = Put(keys.replica(self._replica), encode(value), lease)
-        outcome = await self._store.transact(Txn((), (put,)))
-        if isinstance(outcome, Unknown):
-            return  # joined or not, the next round looks again under a new lease; the old one runs out
+        outcome = await self._store.transact(Txn((guard,), (Put(key, encode(value), lease),)))
+        if not isinstance(outcome, Committed):
+            return
         self.lease, self._renewed_s = lease, asked_s
-        self.lost.clear()
         self.alive.set()
         log.info("membership_joined", extra={"replica": self._replica, "nonce": self.nonce})
+        self._on_join()
 
     async def close(self) -> None:
         """Leave at once instead of by the lease's end, and for good."""
