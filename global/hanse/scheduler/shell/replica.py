@@ -42,10 +42,10 @@ from hanse.store.traces import JobTraces
 log = logging.getLogger(__name__)
 
 FIRST_INCARNATION: Final = 1
-DRAIN_DEADLINE_S: Final = 2.0
-
 FOUND_PAUSE_S: Final = 1.0
 """Between looks at a store that does not answer, or whose founding has no known outcome."""
+
+DRAIN_DEADLINE_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ class Replica:
         self._streams: list[Session] = []  # every stream, also one that a newer one of its pool has hidden
         self._leaving = False
         self._session_left = asyncio.Event()
+        self._marks_due = asyncio.Event()
         self._attaching: dict[PoolName, list[str]] = {}
         self._one_attach = asyncio.Lock()
         self._agents_seen = 0
         self.summaries = Summaries(self.world, clock, config.federation, self._heard)
         self.states = States(store, self._changed)
         self.feed = Feed(store, self.world, clock, self._feed_changed)
-        self._marks_due = asyncio.Event()
         self.roots = Roots(
             store,
             self.world,
@@ -122,13 +122,13 @@ class Replica:
             address=config.address,
             schedules=config.schedules,
             lease_ttl_s=config.lease_ttl_s,
+            on_join=self._marks_due.set,
         )
         self._job_traces = JobTraces(store)
         traces = Traces(self._job_traces, clock)
         self.committer = Committer(
             store,
             self.world,
-            on_join=self._marks_due.set,
             self.feed,
             self.states,
             clock,
@@ -275,6 +275,7 @@ class Replica:
                 f"the store belongs to federation {found.value.decode()!r}, not {self.config.federation!r};"
                 " name the right one in the settings"
             )
+        return keys.INCARNATION in read.items
 
     def _changed(self) -> None:
         self.cycle.wake()
@@ -302,7 +303,6 @@ class Replica:
                 log.warning("session_superseded", extra={"pool": session.pool})
                 session.end()
 
-        return keys.INCARNATION in read.items
     # ---- links -----------------------------------------------------------------------------------------------
 
     def session(self, pool: PoolName) -> Session | None:
@@ -356,6 +356,7 @@ class Replica:
         )
         self._sessions[hello.pool] = session
         self._streams.append(session)
+        self._marks_due.set()  # the lease that its mark is bound to may be lost by now
         self._end_superseded()
         try:
             await session.run()
@@ -383,7 +384,6 @@ class Replica:
                     replica=self.config.replica,
                     lease=self.roots.lease,
                     streams_here=lambda pool: pool in self._sessions or len(self._attaching.get(pool, ())) > 1,
-        self._marks_due.set()  # the lease that its mark is bound to may be lost by now
                 )
         finally:
             others.remove(hello.instance)
@@ -407,6 +407,8 @@ class Replica:
     async def _mark(self, session: Session, lease: int) -> None:
         try:
             await session.mark_again(lease)
+            if session not in self._streams:  # it has ended meanwhile, and took away the mark before this one
+                await detach(self._store, session.pool, session.granted)
         except StoreError as error:
             log.warning("mark_failed", extra={"pool": session.pool, "cause": str(error)})
             session.end()  # the agent attaches anew, which marks it too
@@ -414,5 +416,3 @@ class Replica:
 
 class FederationMismatch(Exception):
     """The store belongs to another federation."""
-            if session not in self._streams:  # it has ended meanwhile, and took away the mark before this one
-                await detach(self._store, session.pool, session.granted)
