@@ -2,8 +2,8 @@
 
 import msgspec
 
-from hanse.model.errors import HanseError, OutOfRange, Unavailable
-from hanse.store.contract import Compacted, LeaseGone, StoreUnavailable
+from hanse.model.errors import HanseError, OutOfRange, ResourceExhausted, Unavailable
+from hanse.store.contract import Compacted, LeaseGone, StoreFull, StoreUnavailable
 
 INTERNAL_MESSAGE = "the server made a mistake with this request; its log says more"
 
@@ -13,6 +13,8 @@ def told(error: Exception) -> HanseError:
     match error:
         case HanseError():
             return error
+        case StoreFull():
+            return ResourceExhausted(f"the store is full: {error}", reason=error.reason)
         case StoreUnavailable():
             return Unavailable(f"the store cannot be used now: {error}; try again", reason=error.reason)
         case Compacted():

@@ -193,6 +193,7 @@ class StoreError(Exception):
 
         StoreError
         ├── StoreUnavailable   UNAVAILABLE          nothing was or will be done; try again later
+        │   └── StoreFull      RESOURCE_EXHAUSTED   there is no room; somebody has to make some
         ├── Compacted          OUT_OF_RANGE         the history asked for is gone; list again
         ├── LeaseGone          FAILED_PRECONDITION  the lease is gone or never was; nothing was done
         └── StoreLimit         INVALID_ARGUMENT     the caller's fault; the same call never succeeds
@@ -205,6 +206,13 @@ class StoreUnavailable(StoreError):
     """The store cannot serve now (disk full, locked, no quorum, deadline) and nothing was done."""
 
     reason = "STORE_UNAVAILABLE"
+
+
+class StoreFull(StoreUnavailable):
+    """There is no room for a write (disk, quota), and nothing was done; deletes may pass, and writes do again by
+    themselves once there is room."""
+
+    reason = "STORE_FULL"
 
 
 class Compacted(StoreError):

@@ -46,6 +46,12 @@ GANG_STATE: Final = Label("hanse.gang.state", "how far gangs are", ("held", "sta
 GPU_STATE: Final = Label("hanse.gpu.state", "of usable nodes", ("free", "used"))
 NODE_STATE: Final = Label("hanse.node.state", "whether pods may be placed there", ("usable", "unusable"))
 CHANGE: Final = Label("hanse.change", "what was changed", ("hold", "release", "priority", "retry"))
+MEMBER: Final = Label("hanse.store.member", "`HOST:PORT` of one of etcd's members")
+SIZE: Final = Label(
+    "hanse.store.part",
+    "the whole file, what is in use of it, and the most that it may have, where the member tells it",
+    ("file", "used", "quota"),
+)
 SIGNAL: Final = Label("hanse.signal", "what is exported", ("spans", "metrics"))
 
 
@@ -98,6 +104,19 @@ JOB_CHANGES: Final = REGISTRY.declare(
         "Changes of jobs on request that were granted, beside their submission and their cancellation.",
         CHANGE,
     )
+)
+
+JOBS_ARCHIVED: Final = REGISTRY.declare(
+    Counter("hanse.archive.jobs", "{job}", "Ended jobs that were written to the archive, some of them twice.")
+)
+JOBS_DROPPED: Final = REGISTRY.declare(
+    Counter("hanse.retention.dropped", "{job}", "Ended jobs that were dropped from the store.")
+)
+JOBS_KEPT: Final = REGISTRY.declare(
+    Gauge("hanse.retention.kept", "{job}", "Ended jobs that the store still holds, as of the last look at them.")
+)
+ARCHIVE_FAILURES: Final = REGISTRY.declare(
+    Counter("hanse.archive.failures", "{try}", "Times that the archive could not be written; nothing was dropped.")
 )
 
 # ---- scheduler -----------------------------------------------------------------------------------------------
@@ -196,6 +215,10 @@ STORE_DURATION: Final = REGISTRY.declare(
         DB_OPERATION,
         _outcome("done", "committed", "conflict", "unknown", "unavailable", "error"),
     )
+)
+
+STORE_SIZE: Final = REGISTRY.declare(
+    Gauge("hanse.store.size", "By", "Size of etcd's file, as the member said last.", MEMBER, SIZE)
 )
 
 # ---- agent ---------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import Final, TypeVar
 import grpc
 
 from hanse.kit.tasks import cancelled
+from hanse.kit.telemetry import metrics
 from hanse.store.contract import StoreUnavailable
 from hanse.store.etcd.faults import Failed, Fate
 from hanse.store.etcd.member import Member
@@ -81,6 +82,13 @@ class Cluster:
     def full(self) -> bool:
         """Some member says that there is no space left."""
         return any(member.vitals is not None and member.vitals.full for member in self._members if not member.trouble)
+
+    def tell(self) -> None:
+        """The gauges of what each member's file holds."""
+        for member in self._members:
+            if member.vitals is not None and not member.trouble:
+                for what, size_bytes in member.vitals.sizes.items():
+                    metrics.STORE_SIZE.set(size_bytes, member.endpoint, what)
 
     def enter(self, deadline_s: float) -> None:
         """Raises StoreUnavailable if no call may begin."""

@@ -14,7 +14,7 @@ cluster, that the cluster is out of space.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeAlias, TypeVar, cast
 
@@ -67,11 +67,13 @@ class Vitals:
         cluster: the id of its cluster.
         applied: the last entry of the log that it has applied.
         full: the cluster is out of space.
+        sizes: bytes of its file: `file`, of that `used`, and the `quota` if it says so (3.6 does).
     """
 
     cluster: int
     applied: int
     full: bool
+    sizes: Mapping[str, int]
 
 
 class Member:
@@ -216,7 +218,7 @@ class Member:
             return
         self._heard_s = self._loop.time()
         full = any("NOSPACE" in text for text in status.errors)
-        self.vitals = Vitals(status.header.cluster_id, status.raft_applied_index, full)
+        self.vitals = Vitals(status.header.cluster_id, status.raft_applied_index, full, _sizes(status))
         self._change(self._trouble_of(status))
 
     def _trouble_of(self, status: pb.StatusResponse) -> str:
@@ -285,6 +287,11 @@ class Member:
         self._under_way.clear()
         for call in dropped:
             call.cancel()
+
+
+def _sizes(status: pb.StatusResponse) -> Mapping[str, int]:
+    sizes = {"file": status.db_size, "used": status.db_size_in_use, "quota": status.db_size_quota}
+    return {what: size for what, size in sizes.items() if size}
 
 
 def _asked_to_stop() -> bool:

@@ -16,9 +16,11 @@ first path segment.
 import asyncio
 import random
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Final, Self
 
 from hanse.etcd.v3 import rpc_pb2 as pb
+from hanse.kit.telemetry import metrics
 from hanse.store import limits
 from hanse.store.contract import (
     RANGE_BYTES_MAX,
@@ -35,6 +37,7 @@ from hanse.store.contract import (
     RangeResult,
     ReadResult,
     StoreError,
+    StoreFull,
     StoreLimit,
     StoreUnavailable,
     Txn,
@@ -68,6 +71,8 @@ class EtcdStore:
         self._leases = Leases(self._cluster, rng)
         self._steps = Steps()
         self._loop = asyncio.get_running_loop()
+        self._telling = ExitStack()
+        self._telling.enter_context(metrics.REGISTRY.observed(self._cluster.tell))
 
     @classmethod
     async def open(
@@ -85,6 +90,7 @@ class EtcdStore:
         return store
 
     async def close(self) -> None:
+        self._telling.close()
         await self._watches.close(StoreUnavailable(_CLOSED))
         await self._cluster.close()
 
@@ -189,7 +195,7 @@ class EtcdStore:
             return Committed((await self.read([], deadline_s=deadline_s)).revision)
         self._cluster.enter(deadline_s)
         if self._cluster.full and any(isinstance(op, Put) for op in txn.ops):
-            raise StoreUnavailable(f"{self._cluster.name} {_FULL}")
+            raise StoreFull(f"{self._cluster.name} {_FULL}")
         floor = self._cluster.revision
         try:
             request, until_s = codec.txn_request(txn), self._loop.time() + deadline_s
@@ -224,7 +230,7 @@ class EtcdStore:
             except StoreUnavailable:
                 return Unknown(what)
             if any(key in found and found[key].mod_revision == revision for key, revision in proofs.items()):
-                raise StoreUnavailable(what)
+                raise StoreFull(what)
         return Unknown(what)
 
     async def compact(self, revision: int) -> None:
@@ -301,6 +307,6 @@ class EtcdStore:
             case Fate.TOO_LARGE:
                 return StoreLimit(f"{name}: {failed.cause}: etcd's --max-request-bytes and --max-txn-ops are too low")
             case Fate.FULL:
-                return StoreUnavailable(f"{name} {_FULL}")
+                return StoreFull(f"{name} {_FULL}")
             case _:
                 return StoreUnavailable(f"{name}: {failed.cause}: try again later")

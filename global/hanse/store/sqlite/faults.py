@@ -11,7 +11,7 @@ import sqlite3
 from pathlib import Path
 from typing import Final
 
-from hanse.store.contract import StoreUnavailable
+from hanse.store.contract import StoreFull, StoreUnavailable
 
 _ADVICE: Final = {
     "SQLITE_FULL": "the disk is full: free some space, writes then resume by themselves",
@@ -33,7 +33,8 @@ def unavailable(error: sqlite3.Error, path: Path) -> StoreUnavailable:
     """One line: the file, what is wrong, what to do, SQLite's own words."""
     name = _name(error)
     advice = next((text for prefix, text in _ADVICE.items() if name.startswith(prefix)), "the file cannot be used")
-    return StoreUnavailable(f"store {path}: {advice} ({name}: {error})")
+    kind = StoreFull if name.startswith("SQLITE_FULL") else StoreUnavailable
+    return kind(f"store {path}: {advice} ({name}: {error})")
 
 
 def is_ambiguous(error: sqlite3.Error) -> bool:

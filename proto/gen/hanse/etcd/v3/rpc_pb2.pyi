@@ -960,6 +960,7 @@ class StatusResponse(_message.Message):
     ERRORS_FIELD_NUMBER: _builtins.int
     DB_SIZE_IN_USE_FIELD_NUMBER: _builtins.int
     IS_LEARNER_FIELD_NUMBER: _builtins.int
+    DB_SIZE_QUOTA_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """Of the server."""
     db_size: _builtins.int
@@ -976,6 +977,8 @@ class StatusResponse(_message.Message):
     """Size of what is in use in bytes."""
     is_learner: _builtins.bool
     """It learns, and serves nobody yet."""
+    db_size_quota: _builtins.int
+    """The most that the file may have in bytes; servers before 3.6 do not say it."""
     @_builtins.property
     def header(self) -> Global___ResponseHeader:
         """See there."""
@@ -997,10 +1000,11 @@ class StatusResponse(_message.Message):
         errors: _abc.Iterable[_builtins.str] | None = ...,
         db_size_in_use: _builtins.int = ...,
         is_learner: _builtins.bool = ...,
+        db_size_quota: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["header", b"header"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["db_size", b"db_size", "db_size_in_use", b"db_size_in_use", "errors", b"errors", "header", b"header", "is_learner", b"is_learner", "leader", b"leader", "raft_applied_index", b"raft_applied_index", "raft_index", b"raft_index", "raft_term", b"raft_term", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["db_size", b"db_size", "db_size_in_use", b"db_size_in_use", "db_size_quota", b"db_size_quota", "errors", b"errors", "header", b"header", "is_learner", b"is_learner", "leader", b"leader", "raft_applied_index", b"raft_applied_index", "raft_index", b"raft_index", "raft_term", b"raft_term", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
