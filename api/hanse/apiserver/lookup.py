@@ -20,6 +20,8 @@ from hanse.model.names import SUBDOMAIN_CHARS_MAX, is_subdomain, quoted
 from hanse.store import keys
 from hanse.store.contract import READ_KEYS_MAX, KeyValue, Store, prefix_end
 
+GONE_HINT: Final = "one that ended a while ago is in the archive: the files in the replicas' `archive_dir`"
+
 NAMESAKES_MAX: Final = 1_000
 """Jobs of one queue that are looked at to resolve one name; of more namesakes, one of these is taken."""
 
@@ -83,8 +85,9 @@ async def _named(store: Store, text: str, queue: str) -> list[_Named]:
         if found:
             return found
     where = f" in queue {quoted(queue)}" if queue else ""
+    hint = f"{GONE_HINT}; `hanse jobs` lists the rest" if is_job_id(text) else "`hanse jobs` lists them"
     raise NotFound(
-        f"no job{where} has the id {quoted(text)} or a name that begins so (`hanse jobs` lists them)",
+        f"no job{where} has the id {quoted(text)} or a name that begins so ({hint})",
         reason="JOB_NOT_FOUND",
         path="job",
     )

@@ -36,6 +36,7 @@ from hanse.store.contract import Store, StoreError
 from hanse.up.global_settings import GlobalSettings
 from hanse.up.opening import opened_bus, opened_store
 from hanse.up.product import product_version
+from hanse.up.retention_settings import opened_archive
 from hanse.up.seats import Seat
 from hanse.up.tokens import read_token
 
@@ -70,7 +71,8 @@ async def run_global(
         stack.push_async_callback(store.close)
         peers = GrpcPeers(settings.federation, token=token)
         stack.push_async_callback(peers.close)
-        seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers)
+        archive = opened_archive(settings.archive_dir, name, clock)
+        seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers, archive)
         services = await _api(settings, name, store, clock, rng, seat, stack)
 
         def beside(server: grpc.aio.Server) -> None:
@@ -137,6 +139,7 @@ async def _api(
         fleet=seat,
         explainer=seat,
         details=seat,
+        events=seat,
         settings=settings.api_settings(),
     )
     await stack.enter_async_context(services.running())

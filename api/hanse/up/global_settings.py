@@ -6,13 +6,16 @@ from typing import ClassVar, Final
 
 from hanse.apiserver.settings import DEFAULT_LISTEN, ApiSettings
 from hanse.model.ids import ReplicaId
+from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.replica import ReplicaConfig
+from hanse.up.retention_settings import age_setting, archive_setting, jobs_max_setting
 from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, setting
 
 _API: Final = ApiSettings()
 _LIMITS: Final = Limits()
 _REPLICA: Final = ReplicaConfig(ReplicaId("default"))
+_RETENTION: Final = Retention()
 _DAY_S: Final = 86_400
 
 
@@ -109,6 +112,16 @@ class GlobalSettings(ProcessSettings):
         ge=60,
         le=_DAY_S,
     )
+    retain_terminal_age_s: float = age_setting()
+    retain_terminal_jobs_max: int = jobs_max_setting()
+    retention_drop_per_s: int = setting(
+        _RETENTION.drop_per_s,
+        "Ended jobs that this replica archives and drops in a second at most.",
+        why="Twice what a federation at full rate ends; more would take the store from commits.",
+        ge=1,
+        le=100_000,
+    )
+    archive_dir: str = archive_setting("`archive` below the user's data (`HANSE_DATA_DIR`)")
     summary_age_max_s: float = setting(
         _LIMITS.summary_age_max_s,
         "A pool whose newest summary is older, in seconds, gets no new work.",
@@ -194,6 +207,11 @@ class GlobalSettings(ProcessSettings):
             lease_ttl_s=self.lease_ttl_s,
             cycle_interval_s=self.cycle_interval_s,
             history_s=self.history_s,
+            retention=Retention(
+                age_s=self.retain_terminal_age_s,
+                jobs_max=self.retain_terminal_jobs_max,
+                drop_per_s=self.retention_drop_per_s,
+            ),
             limits=limits,
         )
 

@@ -45,6 +45,7 @@ from hanse.up.agents import keep_agent
 from hanse.up.fleet import Fleet, PoolSpec, load_fleet
 from hanse.up.options import UpOptions
 from hanse.up.product import product_version
+from hanse.up.retention_settings import opened_archive
 from hanse.up.seats import Seat, Seats
 
 log = logging.getLogger(__name__)
@@ -102,6 +103,7 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
             fleet=seats[0],
             explainer=seats[0],
             details=seats[0],
+            events=seats[0],
         )
         await stack.enter_async_context(services.running())
         await _apply_fleet(services, fleet, rng)
@@ -161,7 +163,12 @@ async def _run_replicas(
     bus = InProcessBus()
     seats = tuple(
         Seat(
-            ReplicaConfig(ReplicaId(f"r{n}"), address=options.listen if n == 0 else ""), store, bus, clock, _fork(rng)
+            ReplicaConfig(ReplicaId(f"r{n}"), address=options.listen if n == 0 else "", retention=options.retention),
+            store,
+            bus,
+            clock,
+            _fork(rng),
+            archive=opened_archive(options.archive, f"r{n}", clock),
         )
         for n in range(options.replicas)
     )

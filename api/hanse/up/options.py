@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from hanse.model.errors import InvalidArgument
+from hanse.scheduler.core.retention import Retention
 from hanse.up.fleet import Fleet
 
 DEFAULT_LISTEN: Final = "127.0.0.1:7311"
@@ -36,6 +37,8 @@ class UpOptions:
         summary_interval_s: agents send at most one summary in this time.
         ready_s: how long a start may take before it is given up.
         seed: of all randomness in the process; None draws one.
+        retention: how long ended jobs stay in the store.
+        archive_dir: where they go then: a folder, "" for the one beside the store's file, `none`.
     """
 
     fleet: Path | Fleet | None = None
@@ -45,12 +48,20 @@ class UpOptions:
     summary_interval_s: float = 0.5
     ready_s: float = 60.0
     seed: int | None = None
+    retention: Retention = Retention()
+    archive_dir: str = ""
 
     def __post_init__(self) -> None:
         if not 1 <= self.replicas <= REPLICAS_MAX:
             raise InvalidArgument(
                 f"{self.replicas} replicas; give 1 to {REPLICAS_MAX}", reason="REPLICAS", path="replicas"
             )
+
+    @property
+    def archive(self) -> str:
+        """The folder of the archive, `none` for a store in memory unless one is named. Raises as `store_path`."""
+        path = self.store_path
+        return self.archive_dir or (str(path.with_name(path.name + ".archive")) if path is not None else "none")
 
     @property
     def store_path(self) -> Path | None:

@@ -28,6 +28,7 @@ from hanse.client import AsyncClient
 from hanse.client.objects import object_of_spec
 from hanse.kit.clock import Clock
 from hanse.model.errors import InvalidArgument, Unavailable
+from hanse.scheduler.core.retention import Retention
 from hanse.simcluster.spec import hosts_in
 from hanse.up.children import Child, Command
 from hanse.up.fleet import Fleet, PoolSpec
@@ -58,6 +59,8 @@ class ProcessesOptions:
         prometheus: HOST:PORT after which each process gets a port to be scraped at; port 0: any; "" for none.
         trace_ratio: share of jobs that are traced; None: as the processes do unless told.
         state: folder of the simulated clusters, the logs, and what is passed to agents.
+        retention: how long ended jobs stay in the store.
+        archive_dir: where they go then: a folder, "" for one in `state`, `none`.
         ready_s: how long a start may take before it is given up.
     """
 
@@ -74,6 +77,8 @@ class ProcessesOptions:
     otlp: str = ""
     prometheus: str = ""
     trace_ratio: float | None = None
+    retention: Retention = Retention()
+    archive_dir: str = ""
     ready_s: float = 90.0
 
     def check(self) -> None:
@@ -205,7 +210,12 @@ def _scraped_at(options: ProcessesOptions, count: int) -> list[str]:
 
 
 def _replica(options: ProcessesOptions, name: str, address: str) -> Command:
-    arguments = ("global", "--replica", name, "--listen", address)
+    arguments = (
+        *("global", "--replica", name, "--listen", address),
+        *_setting("archive_dir", options.archive_dir or str(options.state / "archive")),
+        *_setting("retain_terminal_age_s", f"{options.retention.age_s:g}"),
+        *_setting("retain_terminal_jobs_max", str(options.retention.jobs_max)),
+    )
     return _command(options, name, "HANSE_GLOBAL_", *arguments, store=options.store, bus=options.bus)
 
 

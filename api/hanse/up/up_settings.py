@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
+from hanse.scheduler.core.retention import Retention
 from hanse.up.options import DEFAULT_LISTEN, REPLICAS_MAX
+from hanse.up.retention_settings import age_setting, archive_setting, jobs_max_setting
 from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, LogLevel, ProcessSettings, setting
 
 
@@ -61,8 +63,17 @@ class UpSettings(ProcessSettings):
         "With processes: folder of clusters and logs. None: beside a store's file, or below the user's data.",
         why="Found again by itself.",
     )
+    retain_terminal_age_s: float = age_setting()
+    retain_terminal_jobs_max: int = jobs_max_setting()
+    archive_dir: str = archive_setting(
+        "beside the store's file, or in the folder of `state`; for a store in memory none"
+    )
     log_level: LogLevel = setting(
         LogLevel.WARNING,
         "What is logged to stderr: this and worse. Processes log to files, `info` unless this says otherwise.",
         why="Whoever looks at a terminal wants to see what is wrong.",
     )
+
+    def retention(self) -> Retention:
+        """What its replicas take from here."""
+        return Retention(age_s=self.retain_terminal_age_s, jobs_max=self.retain_terminal_jobs_max)

@@ -80,7 +80,7 @@ async def test_of_namesakes_the_newest_is_meant() -> None:
         ("", InvalidArgument, "JOB_MISSING", ()),
         ("a/b", InvalidArgument, "NAME_INVALID", ()),
         ("Ü", InvalidArgument, "NAME_INVALID", ()),
-        ("abcdefgh-0123456789abcdef", NotFound, "JOB_NOT_FOUND", ()),
+        ("abcdefgh-0123456789abcdef", NotFound, "JOB_NOT_FOUND", ("archive_dir",)),
     ],
 )
 async def test_what_is_not_one_job_is_refused(

@@ -20,7 +20,9 @@ from hanse.model.report import GangReport, GangStatus, Reports
 from hanse.model.request import class_hash, gang_request
 from hanse.model.resources import Resources
 from hanse.model.summary import PoolSummary
+from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
+from hanse.scheduler.shell.retention import Archive
 from hanse.shape import encode
 from hanse.store import keys, schema
 from hanse.store.contract import Put, Store, Txn
@@ -31,6 +33,7 @@ from tests.unit.scheduler.worlds import GPU, H100, QUEUE, RACK, flavor, inventor
 
 DEADLINE_S = 10.0
 CLOCK = SystemClock()
+RETENTION = Retention()
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -159,9 +162,11 @@ class Stage:
         self._tasks: list[asyncio.Task[None]] = []
         self._puppets: list[Puppet] = []
 
-    async def replica(self, name: str = "r0", *, seed: int = 1) -> Replica:
-        config = ReplicaConfig(ReplicaId(name), lease_ttl_s=5.0)
-        replica = Replica(config, self.store, None, CLOCK, random.Random(seed))
+    async def replica(
+        self, name: str = "r0", *, seed: int = 1, archive: Archive | None = None, retention: Retention = RETENTION
+    ) -> Replica:
+        config = ReplicaConfig(ReplicaId(name), lease_ttl_s=5.0, retention=retention)
+        replica = Replica(config, self.store, None, CLOCK, random.Random(seed), archive=archive)
         self.replicas.append(replica)
         self._tasks.append(asyncio.create_task(replica.run(), name=name))
         await until(lambda: replica.feed.loaded.is_set() and replica.roots.alive.is_set())

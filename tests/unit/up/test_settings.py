@@ -12,9 +12,11 @@ from hanse.apiserver.settings import ApiSettings
 from hanse.kit.logs import LogFormat
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.shell.replica import ReplicaConfig
 from hanse.up.agent_settings import AgentSettings, LevelSettings, PoolSettings
 from hanse.up.global_settings import GlobalSettings
+from hanse.up.options import UpOptions
 from hanse.up.settings import ProcessSettings, load, pairs, why_of
 from hanse.up.settings_reference import PAGE, PROCESSES, page
 from hanse.up.sim_settings import SimClusterSettings
@@ -204,3 +206,26 @@ def test_every_number_has_its_unit_in_its_name(model: type[BaseModel]) -> None:
 @pytest.mark.parametrize("model", [GlobalSettings, AgentSettings, SimClusterSettings, UpSettings])
 def test_flags_belong_to_fields(model: type[ProcessSettings]) -> None:
     assert set(model.FLAGS) <= set(model.model_fields)
+
+
+def test_what_leaves_the_store_is_said_the_same_way_for_one_process_and_for_all(tmp_path: Path) -> None:
+    said = {"retain_terminal_age_s": "3600", "retain_terminal_jobs_max": "7"}
+    text = "retention_drop_per_s: 5\n"
+    environment = {f"HANSE_GLOBAL_{name.upper()}": value for name, value in said.items()}
+    found = global_settings(tmp_path, text=text, environment=environment)
+    assert found.replica_config("r0").retention == Retention(age_s=3600, jobs_max=7, drop_per_s=5)
+    assert load(UpSettings, file=None, flags=said, environment={}).retention() == Retention(age_s=3600, jobs_max=7)
+
+
+@pytest.mark.parametrize(
+    ("store", "archive_dir", "archive"),
+    [
+        ("sqlite:/a/b.sqlite", "", "/a/b.sqlite.archive"),
+        ("sqlite:/a/b.sqlite", "/c", "/c"),
+        ("sqlite:/a/b.sqlite", "none", "none"),
+        ("memory:", "", "none"),
+        ("memory:", "/c", "/c"),
+    ],
+)
+def test_the_archive_of_one_process_is_beside_its_store(store: str, archive_dir: str, archive: str) -> None:
+    assert UpOptions(store=store, archive_dir=archive_dir).archive == archive

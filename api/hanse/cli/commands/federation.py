@@ -104,6 +104,8 @@ async def _up(session: Session, settings: "UpSettings") -> None:
         store=settings.store or default_store(),
         listen=settings.listen,
         replicas=settings.replicas,
+        retention=settings.retention(),
+        archive_dir=settings.archive_dir,
     )
     session.note("starting …")
     async with federation(options) as running:
@@ -137,6 +139,8 @@ async def _up_processes(session: Session, settings: "UpSettings") -> None:
         otlp=telemetry.otlp,
         prometheus=telemetry.prometheus,
         trace_ratio=telemetry.trace_ratio,
+        retention=settings.retention(),
+        archive_dir=settings.archive_dir,
     )
     session.note("starting …")
     async with federation_processes(options, SystemClock(), random.Random()) as running:

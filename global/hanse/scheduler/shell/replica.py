@@ -18,18 +18,22 @@ from hanse.kit.telemetry import metrics
 from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.scheduler.core.chronicle import Chronicle
+from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.cycle import Cycle
 from hanse.scheduler.shell.details import Details
+from hanse.scheduler.shell.events import Gatherer, Recorder
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.fleet import Fleet
 from hanse.scheduler.shell.gauges import Gauges
 from hanse.scheduler.shell.janitor import keep_history
 from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
 from hanse.scheduler.shell.report_writer import ReportWriter
+from hanse.scheduler.shell.retention import Archive, Retainer
 from hanse.scheduler.shell.roots import Roots
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
 from hanse.scheduler.shell.states import States
@@ -60,6 +64,7 @@ class ReplicaConfig:
         lease_ttl_s: after this long without a sign of life others take its roots; at least 10 s over etcd.
         cycle_interval_s: pause between cycles, in which events gather.
         history_s: how long the store keeps old versions: a watch can be resumed from as far back.
+        retention: how long it keeps jobs that have ended, where there is an archive.
     """
 
     replica: ReplicaId
@@ -69,6 +74,7 @@ class ReplicaConfig:
     lease_ttl_s: float = 10.0
     cycle_interval_s: float = 0.01
     history_s: float = 600.0
+    retention: Retention = Retention()
     limits: Limits = Limits()
 
 
@@ -79,10 +85,12 @@ class Replica:
         fleet: answers about pools and explanations, for the API server.
         details: answers that need an agent, for the API server.
         summaries: what the pools say of their capacity.
+        recorder, events: what it remembers of what happened, and what all replicas do, for the API server.
         peers: other replicas of this process, by name, so that a question finds the stream of any pool.
 
     Args:
         elsewhere: how to reach replicas of other processes; None if there are none.
+        archive: takes the jobs that ended long ago, which are then dropped; None: they stay in the store for ever.
     """
 
     def __init__(
@@ -93,6 +101,7 @@ class Replica:
         clock: Clock,
         rng: random.Random,
         elsewhere: Peers | None = None,
+        archive: Archive | None = None,
     ) -> None:
         self.config = config
         self._store = store
@@ -152,6 +161,7 @@ class Replica:
             write_id=self.write_id,
         )
         self.reports = ReportWriter(store, clock, traces, write_id=self.write_id)
+        self._retainer = self._made_retainer(archive)
         self.gauges = Gauges(
             self.world,
             self.states,
@@ -180,6 +190,44 @@ class Replica:
                 beside=lambda name: name in self.peers,
                 take=self.summaries.take,
             )
+        self.recorder = self._made_recorder()
+        self.events = Gatherer(
+            self.recorder, replica=config.replica, beside=self._rings_beside, elsewhere=self._elsewhere
+        )
+
+    def _made_recorder(self) -> Recorder:
+        recorder = Recorder(
+            self.world,
+            self._clock,
+            replica=self.config.replica,
+            nonce=self.nonce,
+            summary_age_max_s=self.config.limits.summary_age_max_s,
+        )
+        self.feed.on_news, self.feed.on_gap = recorder.key_changed, recorder.gap
+        self.states.on_news, self.states.on_gap = recorder.job_moved, recorder.gap
+        self.cycle.on_look = recorder.look
+        return recorder
+
+    @property
+    def ring(self) -> Chronicle:
+        """What this replica remembers of what happened."""
+        return self.recorder.ring
+
+    def _rings_beside(self) -> Mapping[ReplicaId, Chronicle]:
+        return {name: peer.ring for name, peer in sorted(self.peers.items()) if peer is not self}
+
+    def _made_retainer(self, archive: Archive | None) -> Retainer | None:
+        if archive is None or not self.config.schedules:
+            return None
+        return Retainer(
+            self._store,
+            self.world,
+            self.states,
+            self._clock,
+            archive,
+            nonce=self.nonce,
+            retention=self.config.retention,
+        )
 
     @property
     def federation(self) -> str:
@@ -228,7 +276,14 @@ class Replica:
                 group.create_task(self.summaries.follow(self._bus, client), name="bus")
             if self._elsewhere is not None:
                 group.create_task(self._elsewhere.run(), name="peers")
+            if self._retainer is not None:
+                group.create_task(self._keep_ended(self._retainer), name="retention")
             group.create_task(self._job_traces.run(), name="traces")
+
+    async def _keep_ended(self, retainer: Retainer) -> None:
+        await self.feed.loaded.wait()
+        with metrics.REGISTRY.observed(lambda: metrics.JOBS_KEPT.add(retainer.kept)):
+            await retainer.run()
 
     async def drain(self) -> None:
         """End the agents' streams and take no new ones: they attach to another replica at once."""

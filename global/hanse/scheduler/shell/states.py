@@ -30,6 +30,7 @@ class States:
         pending: in order of service, without those on hold.
         on_move: told of every state that is seen, also of the same one twice.
         starting: split gangs that were told to start and do not all run yet, with the time of that decision.
+        ended: how many terminal states were seen, some more than once: it grows when jobs end.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class States:
         self._taken: dict[JobId, int] = {}
         self.pending = PendingSet()
         self.starting: dict[JobId, JobState] = {}
+        self.ended = 0
 
     def follow(self, queues: Mapping[QueueUid, str]) -> None:
         """Follow exactly these queues; new ones are read from the start, others are forgotten."""
@@ -139,6 +141,7 @@ class States:
             log.error("state_bad_value", extra={"job": job, "cause": str(error)})
             return
         self.on_move(job, state)
+        self.ended += state.state.terminal
         taken = self._taken.pop(job, 0)
         if state.state is State.PENDING and kv.mod_revision < taken:
             self._taken[job] = taken
