@@ -33,12 +33,17 @@ test: setup services ## run every test; TESTS=… narrows it: paths or pytest op
 	@$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: e2e-tools
-e2e-tools: ## build a real Kubernetes control plane from pinned Go modules; KUBEBUILDER_ASSETS names one that is there
-	@e2e/tools/build
+e2e-tools: setup ## build a real Kubernetes control plane from pinned Go modules; KUBEBUILDER_ASSETS names one that is there
+	@e2e/tools/build kubernetes kwok
 
 .PHONY: e2e
 e2e: setup e2e-tools ## test against real API servers on the loopback; TESTS=… narrows it: paths or pytest options
-	@$(BIN)/python -m pytest $(or $(TESTS),e2e)
+	@$(BIN)/python -m pytest $(or $(TESTS),e2e --ignore=e2e/test_jaeger.py)
+
+.PHONY: e2e-jaeger
+e2e-jaeger: setup services ## build Jaeger from its Go module, and look one job's trace up in it
+	@e2e/tools/build jaeger
+	@$(BIN)/python -m pytest e2e/test_jaeger.py
 
 .PHONY: check
 check: setup ## style, types, import contracts, generated code, protos: everything that needs no run

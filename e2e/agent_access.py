@@ -1,6 +1,6 @@
 """An agent's own identity in a cluster: what it may do, and kubeconfigs that prove it in several ways.
 
-The role lists what the adapter asks for and nothing else; a request beyond it fails the test that made it.
+The role is the one that users are told to give; a request beyond it fails the test that made it.
 """
 
 import json
@@ -10,18 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+import yaml
+
 from e2e.control_plane import ControlPlane
+from tests.arch.tree import ROOT
 
 NAMESPACE: Final = "hanse-system"
 ACCOUNT: Final = "hanse-agent"
-RULES: Final = (
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "create", "patch", "delete"]},
-    {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]},
-    {"apiGroups": [""], "resources": ["services"], "verbs": ["get", "list", "create", "delete"]},
-    {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "create", "patch"]},
-    {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get", "create"]},
-)
+ROLE: Final = ROOT / "docs" / "examples" / "agent-role.yaml"
 RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 TOKEN_S: Final = 3_600
 
@@ -33,7 +29,7 @@ def account_token(plane: ControlPlane) -> str:
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
     _make(plane, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
     _make(plane, accounts, {"metadata": {"name": ACCOUNT}})
-    _make(plane, f"{RBAC}/clusterroles", {"metadata": {"name": ACCOUNT}, "rules": RULES})
+    _make(plane, f"{RBAC}/clusterroles", yaml.safe_load(ROLE.read_text(encoding="utf-8")))
     binding = {"metadata": {"name": ACCOUNT}, "subjects": [account], "roleRef": role}
     _make(plane, f"{RBAC}/clusterrolebindings", binding)
     asked = plane.call("POST", f"{accounts}/{ACCOUNT}/token", {"spec": {"expirationSeconds": TOKEN_S}})

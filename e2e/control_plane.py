@@ -44,12 +44,12 @@ LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
 def tool(name: str) -> str:
-    """A program of the control plane; without it the test is skipped, or fails in CI."""
+    """A program that was built for these tests; without it the test is skipped, or fails in CI."""
     folders = [os.environ.get("KUBEBUILDER_ASSETS", ""), str(TOOLS)]
     found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
     if found is not None:
         return found
-    how = f"{name} is not built: run `make e2e-tools`"
+    how = f"{name} is not built: run `make {'e2e-jaeger' if name == 'jaeger' else 'e2e-tools'}`"
     if os.environ.get("CI"):
         pytest.fail(how)
     pytest.skip(how)

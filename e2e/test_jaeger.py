@@ -1,4 +1,5 @@
-"""One job's way through a federation of processes, looked up in a real Jaeger, as its users would see it."""
+"""One job's way through a federation of processes over etcd and a broker, looked up in a real Jaeger, as its users
+would see it."""
 
 import asyncio
 import json
@@ -14,7 +15,9 @@ import pytest
 from e2e.control_plane import tool
 from hanse.kit.telemetry.trace_context import own_traceparent
 from hanse.model.trace import trace_id
-from tests.integration.telemetry.ups import STAGES, ended, gang, processes, up
+from tests.integration.telemetry.ups import STAGES, ended, gang, up
+from tests.services.etcd import etcd_servers
+from tests.services.mosquitto import mosquitto
 from tests.services.process import ServerProcess, accepts, data_folder, free_ports
 
 CONFIG: Final = """
@@ -83,12 +86,27 @@ def jaeger() -> Iterator[Jaeger]:
             server.kill()
 
 
-async def test_one_trace_shows_the_whole_way_of_a_job_across_processes(jaeger: Jaeger, tmp_path: Path) -> None:
-    async with up(tmp_path, *processes(tmp_path), "--otlp", jaeger.otlp) as told:
+@pytest.fixture
+def backing(tmp_path: Path) -> Iterator[tuple[str, ...]]:
+    """Options for a federation of processes over a real store and a real bus."""
+    with etcd_servers() as etcd, mosquitto() as broker:
+        (store,) = etcd.endpoints
+        parts = ("--store", f"etcd://{store}", "--bus", broker.url, "--state", str(tmp_path / "state"))
+        yield "--processes", "--replicas", "2", *parts
+
+
+async def test_one_trace_shows_the_whole_way_of_a_job_across_processes(
+    jaeger: Jaeger, tmp_path: Path, backing: tuple[str, ...]
+) -> None:
+    async with up(tmp_path, *backing, "--otlp", jaeger.otlp) as told:
         job = await ended(told["address"], gang("looked-up"))
         spans = await jaeger.trace(trace_id(own_traceparent(job, 1.0)))
+    assert sorted(span["operationName"] for span in spans) == sorted(f"hanse.{name}" for name in ("job", *STAGES))
     by_name = {span["operationName"].removeprefix("hanse."): span for span in spans}
-    assert sorted(by_name) == sorted(["job", *STAGES])
+    begins = [by_name[stage]["startTime"] for stage in ("submit", "commit", "link", "place", "start", "run")]
+    assert begins == sorted(begins)
+    assert {by_name[stage]["service"] for stage in ("submit", "plan", "commit", "link")} == {"hanse-global"}
+    assert {by_name[stage]["service"] for stage in ("place", "start", "startup", "run")} == {"hanse-agent"}
     life = by_name.pop("job")
     assert life["references"] == []
     assert {span["references"][0]["spanID"] for span in by_name.values()} == {life["spanID"]}

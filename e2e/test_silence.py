@@ -1,6 +1,7 @@
 """Nodes that fall silent on a real API server: nobody knows what runs there, so their pods are there until somebody
 says that they are gone: the kubelet, whoever removes the node, or the operator, by the time to give them up after."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -57,6 +58,22 @@ async def test_pods_of_a_silent_node_are_there_until_it_says_otherwise(
     await home.plane.restart_kubelets()
     await until_counts(patient, held.key, lambda c: c.occupying == 0)
     await forgotten(patient, held.key)
+
+
+async def test_a_silent_node_that_is_known_to_be_dead_gives_its_pods_back(
+    home: KubernetesHome, patient: ClusterPort, plane: ControlPlane
+) -> None:
+    """By the taint with which operators, and controllers of theirs, say so."""
+    await patient.claim(FEDERATION, FIRST, 100)
+    nodes = await node_names(patient)
+    held = record(key(1), nodes[:2])
+    await run_gang(patient, held, home.run(SET, seconds=FOR_LONG_S))
+    await until_counts(patient, held.key, lambda c: c.running == 2)
+    await home.fail(nodes[0])
+    taints = {"spec": {"taints": [{"key": "node.kubernetes.io/out-of-service", "effect": "NoExecute"}]}}
+    await asyncio.to_thread(plane.call, "PATCH", f"/api/v1/nodes/{nodes[0]}", taints)
+    dead = await until_counts(patient, held.key, lambda c: c.occupying == 1)
+    assert (dead.running, dead.failed, dead.infrastructure) == (1, 1, True)
 
 
 async def test_pods_of_a_node_that_is_removed_are_gone(home: KubernetesHome, agent: ClusterPort) -> None:

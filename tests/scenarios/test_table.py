@@ -17,8 +17,11 @@ def test_every_story_is_named_and_exists() -> None:
 def test_every_test_that_is_named_exists() -> None:
     missing = [
         f"{file}::{function}"
-        for file, function in re.findall(r"`(test_\w+\.py)::(test_\w+)`", PAGE)
-        if not any(re.search(rf"def {function}\b", path.read_text(encoding="utf-8")) for path in TESTS.rglob(file))
+        for folder, file, function in re.findall(r"`(e2e/)?(test_\w+\.py)::(test_\w+)`", PAGE)
+        if not any(
+            re.search(rf"def {function}\b", path.read_text(encoding="utf-8"))
+            for path in (TESTS.parent / folder if folder else TESTS).rglob(file)
+        )
     ]
     assert missing == []
 
