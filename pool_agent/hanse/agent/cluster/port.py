@@ -13,6 +13,10 @@ Rules that an adapter keeps:
   `StartPods` may have created only some of its pods. Each is idempotent, so the agent repeats what it is unsure of.
 * A pod object stays visible until the agent forgets the gang (`ForgetGang`), also when it has finished, unless its
   node or somebody else removed it: then it is simply no longer listed.
+* A start that is refused leaves the gang's record, and nothing of it runs; whether the record says that it was
+  started is the adapter's. The agent stops and forgets such a gang. Other operations of the call are not touched.
+* Pods of a node that is not ready, or of which nobody hears, are told as they were seen last. They are gone when the
+  cluster says so, and an adapter that gives them up by itself removes them from the cluster first.
 * Watching is a hint (level, not edge): `watch` tells that something changed and what it is now; a lost watch is
   answered with `WatchLost`, and the agent lists again.
 * What carries another federation's label, or none, is foreign: it is counted as usage and never touched.
