@@ -36,6 +36,7 @@ REQUESTS: Final = "requests/"
 INCARNATION: Final = "meta/incarnation"
 SLOTS: Final = "meta/slots"
 FEDERATION: Final = "meta/federation"
+HISTORY: Final = "meta/history"
 
 # One range holds all that a replica follows: attached, bindings, cohorts, flavors, grants, meta, pools with their
 # heads, priorities, queues, replicas. Requests, specs and states sort after it. One watch over the range is ordered

@@ -178,6 +178,19 @@ class SlotsValue(_Struct, frozen=True):
     pools: list[str] = []
 
 
+class HistoryMark(_Struct, frozen=True, array_like=True):
+    """The store was at that revision at that time."""
+
+    at_ms: int
+    revision: int
+
+
+class HistoryValue(_Struct, frozen=True):
+    """How old revisions are, oldest first; for replicas that have not run long enough to know."""
+
+    marks: list[HistoryMark] = []
+
+
 # ---- bindings -----------------------------------------------------------------------------------------------
 
 

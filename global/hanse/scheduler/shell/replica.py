@@ -240,7 +240,7 @@ class Replica:
             group.create_task(self._keep_marks(), name="marks")
             group.create_task(self.reports.run(), name="reports")
             group.create_task(self.roots.run_grants(self._changed), name="grants")
-            group.create_task(keep_history(self._store, self.config.history_s), name="janitor")
+            group.create_task(keep_history(self._store, self._clock, self.config.history_s), name="janitor")
             if self.config.schedules:
                 group.create_task(self.cycle.run(), name="cycle")
             if self._bus is not None:
