@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections import Counter
 
 import pytest
 
@@ -10,7 +11,7 @@ from hanse.apiserver.context import CallContext
 from hanse.apiserver.submissions import ROUNDS_MAX
 from hanse.model.errors import AlreadyExists, Unavailable
 from hanse.store import keys
-from hanse.store.contract import Conflict, Delete, Put, Txn
+from hanse.store.contract import Conflict, Delete, Put, Txn, prefix_end
 from tests.unit.apiserver.stage import CTX, Stage, batch, many, pool, second, spec, stage
 
 FATES = ("lost", "silent", "late")
@@ -251,3 +252,15 @@ async def test_rounds_are_bounded() -> None:
         with pytest.raises(Unavailable):
             await on.submit(batch(spec("a"), request_id="r1"))
         assert len(on.store.txns) - before == ROUNDS_MAX
+
+
+async def test_no_lease_has_more_records_than_a_store_can_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hanse.apiserver.requests.RECORDS_PER_LEASE_MAX", 3)
+    async with stage() as on:
+        before = {kv.key for kv in (await on.store.core.range(keys.REQUESTS, prefix_end(keys.REQUESTS))).items}
+        for number in range(7):
+            await on.submit(batch(spec(f"job-{number}"), request_id=f"r{number}"))
+        records = (await on.store.core.range(keys.REQUESTS, prefix_end(keys.REQUESTS))).items
+    per_lease = Counter(kv.lease for kv in records if kv.key not in before)
+    assert sum(per_lease.values()) == 7
+    assert max(per_lease.values()) == 3
