@@ -25,10 +25,12 @@ from typing import Final
 
 import orjson
 
+from hanse.api.v1 import job_spec_pb2
 from hanse.apiserver.job_messages import job_message
 from hanse.apiserver.rows import UNREADABLE, Found, Head, JobRow
 from hanse.kit.clock import Clock
 from hanse.scheduler.shell.retention import ArchiveFailed, EndedJob
+from hanse.store.schema import SpecEnvelope
 from hanse.wire.json import Json, message_to_json
 
 TAIL_BYTES: Final = 1 << 16
@@ -97,7 +99,7 @@ class FileArchive:
 def line_of(job: EndedJob, now_ms: int) -> dict[str, Json]:
     """A job as its line has it."""
     spec, envelope = job.spec, job.envelope
-    head = UNREADABLE if spec is None else Head(spec.name, spec.queue, dict(spec.labels))
+    head = UNREADABLE if spec is None else _head(spec, envelope)
     row = JobRow(Found(job.job, job.state, job.state_revision), head, (), spec, job.past)
     line = message_to_json(job_message(row, full=True, attempts=True))
     for needless in ("nodes", "pools_silent", "conditions", "target"):
@@ -109,6 +111,11 @@ def line_of(job: EndedJob, now_ms: int) -> dict[str, Json]:
         "archived_ms": now_ms,
     }
     return {**line, **by, "spec": line["spec"]}
+
+
+def _head(spec: job_spec_pb2.JobSpec, envelope: SpecEnvelope | None) -> Head:
+    retry_of = envelope.retry_of if envelope is not None else ""
+    return Head(spec.name, spec.queue, dict(spec.labels), spec.priority_class, retry_of)
 
 
 def _mended(file: int) -> int:

@@ -43,12 +43,12 @@ class Day:
 def ended(number: int, *, damaged: bool = False) -> EndedJob:
     workers = PodSet("worker", 2, 2, Resources({"nvidia.com/gpu": 8}))
     spec = spec_to_wire(
-        JobSpec(f"job-{number}", QueueName("research"), (workers,), labels={"team": "foundation", "by": "Ä"})
+        JobSpec(f"job-{number}", QueueName("research"), (workers,), "urgent", {"team": "foundation", "by": "Ä"})
     )
     state = JobState(State.SUCCEEDED, Attempt(1), 5, 1_000, 9_000, 7, Reason.COMPLETED)
     parts = [PastPart("oslo", ["h100"], 2, held_ms=2_000, started_ms=3_000, running_ms=4_000)]
     past = PastValue([PastAttempt(1, 1_500, 9_000, int(Reason.COMPLETED), int(State.SUCCEEDED), parts)])
-    envelope = SpecEnvelope("ann", "r1", "", spec.SerializeToString())
+    envelope = SpecEnvelope("ann", "r1", "", spec.SerializeToString(), "abcdefgh-before0000000000")
     job = JobId(f"abcdefgh-{number:016d}")
     return EndedJob(job, state, 3, None if damaged else envelope, None if damaged else spec, past)
 
@@ -95,6 +95,8 @@ def test_a_line_says_what_a_job_was_and_how_it_went(archive: FileArchive, file: 
         "placed_ms": 2_000,
         "running_ms": 4_000,
         "ended_ms": 9_000,
+        "priority_class": "urgent",
+        "retry_of": "abcdefgh-before0000000000",
         "principal": "ann",
         "request_id": "r1",
         "archived_ms": NOON_MS,
