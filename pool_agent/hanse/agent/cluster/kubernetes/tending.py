@@ -167,7 +167,9 @@ class Tending:
         return refused
 
     async def _end_one(self, key: GangKey) -> None:
-        wish = self._wishes[key]
+        wish = self._wishes.get(key)
+        if wish is None:  # a write and the sweep behind it may come to the same gang
+            return
         if wish.namespace:
             await self._hands.remove_service(key, wish.namespace, self._ledgers.claim.federation)
         if self._wishes.get(key) is wish:

@@ -1,0 +1,31 @@
+"""What is done about gangs by a write and by the sweep behind it, at the same time."""
+
+import asyncio
+from pathlib import Path
+from random import Random
+
+from hanse.agent.cluster.kubernetes.chores import Wish
+from hanse.agent.cluster.kubernetes.hands import Hands
+from hanse.agent.cluster.kubernetes.ledgers import Ledgers
+from hanse.agent.cluster.kubernetes.mirror import Mirror
+from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
+from hanse.agent.cluster.kubernetes.tending import Tending
+from hanse.agent.cluster.kubernetes.throttle import Throttle
+from tests.unit.agent_cluster.api_server import serving, whole
+from tests.unit.agent_cluster.objects import FEDERATION
+from tests.unit.agent_cluster.test_ledgers import gang
+
+
+async def test_a_gang_that_two_see_to_is_forgotten_once(tmp_path: Path) -> None:
+    settings, mirror = KubernetesSettings(requests_at_once=1), Mirror(FEDERATION)
+    gangs = [gang(number) for number in range(4)]
+    async with serving(tmp_path, whole({"reason": "NotFound"}, 404)) as (api, script):
+        hands = Hands(api, Throttle(per_s=1_000, burst=100, at_once=8))
+        tending = Tending(hands, Ledgers(api, settings, "pool"), settings, Random(1), lambda: mirror)
+        for key in gangs:
+            tending.wish(key, Wish("jobs", forget=True))
+        await asyncio.gather(tending.tend(gangs), tending.tend(gangs[-1:]))
+        await tending.tend(gangs)
+    assert {path.rpartition("/")[2] for path, _ in script.asked} == {f"hanse-{key.job}-1-0" for key in gangs}
+    assert len(script.asked) == len(gangs), "none was asked for again"
+    assert mirror.untended == {}
