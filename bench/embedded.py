@@ -26,6 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bench.contract import BenchArgs, BenchResult, JsonValue
+from bench.fleet import GPU, fleet_text
 from hanse.api.v1 import job_pb2
 from hanse.client import AsyncClient
 from hanse.kit import process
@@ -44,7 +45,6 @@ PLACED: Final = frozenset(
         job_pb2.JOB_STATE_SUCCEEDED,
     }
 )
-GPU: Final = "nvidia.com/gpu"
 WARM_S: Final = 2.0
 PACKAGES: Final = (
     "shape",
@@ -131,24 +131,7 @@ def _quantile(values: Sequence[float], share: float) -> float | None:
 
 
 def _fleet(load: Load) -> Fleet:
-    """Pools of racks of 25 hosts in blocks of 8 racks; queues of roots of their own."""
-    pools = "\n".join(
-        f"  - name: pool-{n:02d}\n    region: r{n % 4}\n    dialect: generic\n"
-        f"    run_s: {load.run_s}\n    start_s: 0.2\n    start_jitter_s: 0.1\n"
-        f"    groups:\n      - node_prefix: p{n:02d}\n        gpu: h100\n        levels:\n"
-        f"          - {{name: block, count: {max(1, load.nodes // 200)}}}\n"
-        "          - {name: rack, count: 8}\n          - {name: host, count: 25}\n"
-        for n in range(load.pools)
-    )
-    queues = "\n".join(
-        f"  - name: team-{n}\n    quotas:\n      - {{flavor: h100, nominal: {{{GPU}: 1000000}}}}"
-        for n in range(load.queues)
-    )
-    text = (
-        "flavors:\n  - name: h100\n    labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}\n"
-        f"queues:\n{queues}\npriority_classes:\n  - {{name: normal, value: 0, default: true}}\npools:\n{pools}"
-    )
-    return read_fleet(text)
+    return read_fleet(fleet_text(load.pools, load.nodes, load.queues, run_s=load.run_s))
 
 
 class Gangs:

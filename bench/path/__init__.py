@@ -1,0 +1,183 @@
+"""The whole path as it runs in production: every component a process of its own, over a real etcd and mosquitto, with
+20 pools of 1,000 nodes, and gangs of 1 to 64 pods that run 10 to 30 s, never the same twice (`load`).
+
+One federation, three phases. *Warm-up*: for WARM_S the client keeps WINDOW gangs on their way; then as many end as
+begin. *Rate*: the same for SECONDS; `gangs_per_s` counts gangs that were placed, `cpu_us_per_gang` is the processor
+time of all processes, the client's too, for each of them. *Latency*: for LATENCY_S batches come at SHARE of that
+rate, whatever happens; `placed_ms_*` is from the call that submits to the event that shows PLACED or later to the
+client.
+
+At the end, when everything has ended, an auditor that shares no code with the product compares what the client was
+told, what the API lists, what etcd holds and what the clusters have logged of every pod: `lost`, `doubled`.
+
+All processes share the machine. `raw` says what each of them took, beside the budget for it; how full the fleet was;
+and what others computed meanwhile, which a reader of the rate must know.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from bench.contract import BenchArgs, BenchResult, JsonValue
+from bench.fleet import GPUS_PER_NODE, fleet_text
+from bench.path.budget import budget_table
+from bench.path.cpu import CpuReading, read_cpu
+from bench.path.federation import Running, running
+from bench.path.load import RUN_MAX_S, Load
+from bench.path.orders import Book, Count, Fill, Finish, Look, Pace, Paced, Rest
+from hanse.kit import process
+from tests.integration.auditor import Findings
+from tests.services.binaries import PACKAGES, find
+
+FIGURES: Final = ("gangs_per_s", "placed_ms_p50", "placed_ms_p99", "cpu_us_per_gang", "lost", "doubled")
+CALLS_PER_REPLICA: Final = 2
+NAMED_MAX: Final = 20
+"""Findings of one kind that `raw` names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long each phase takes, in seconds, and on how large a fleet."""
+
+    pools: int
+    nodes: int
+    replicas: int
+    agents_per_process: int
+    warm_s: float
+    seconds: float
+    latency_s: float
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """What was counted and computed in the rate phase."""
+
+    before: Count
+    after: Count
+    cpu: CpuReading
+
+    @property
+    def took_s(self) -> float:
+        return self.after.at_s - self.before.at_s
+
+    @property
+    def placed(self) -> int:
+        return self.after.placed - self.before.placed
+
+    @property
+    def gangs_per_s(self) -> float:
+        return self.placed / self.took_s
+
+    @property
+    def cpu_us_per_gang(self) -> dict[str, float]:
+        """By process."""
+        return {name: spent * 1e6 / max(self.placed, 1) for name, spent in self.cpu.own_s.items()}
+
+
+def run(args: Mapping[str, str]) -> BenchResult:
+    """See the module docstring."""
+    read = BenchArgs(args)
+    load = Load(
+        queues=read.whole("QUEUES", 8),
+        window=read.whole("WINDOW", 400),
+        batch=read.whole("BATCH", 50),
+        skew=read.number("SKEW", 1.5),
+        seed=read.whole("SEED", 1),
+    )
+    plan = Plan(
+        pools=read.whole("POOLS", 20),
+        nodes=read.whole("NODES", 1_000),
+        replicas=read.whole("REPLICAS", 1),
+        agents_per_process=read.whole("AGENTS_PER_PROCESS", 0, least=0),
+        warm_s=read.number("WARM_S", RUN_MAX_S + 2.0),
+        seconds=read.number("SECONDS", 60.0),
+        latency_s=read.number("LATENCY_S", 30.0),
+        share=read.number("SHARE", 0.6),
+    )
+    given = read.done()
+    missing = [name for name in PACKAGES if find(name) is None]
+    if missing:
+        why = f"{' and '.join(missing)} not installed: `make services` as root"
+        return BenchResult(dict.fromkeys(FIGURES), raw={"args": given, "reason": why})
+    return process.run(_measure(plan, load, given))
+
+
+async def _measure(plan: Plan, load: Load, given: Mapping[str, str]) -> BenchResult:
+    text = fleet_text(plan.pools, plan.nodes, load.queues, run_s=RUN_MAX_S)
+    async with running(text, load, replicas=plan.replicas, agents_per_process=plan.agents_per_process) as federation:
+        loads: list[JsonValue] = [os.getloadavg()[0]]
+        window = await _rate(federation, plan)
+        loads.append(os.getloadavg()[0])
+        rate = window.gangs_per_s * plan.share
+        paced = await federation.client.ask(Pace(rate, plan.latency_s, max(1, load.batch // 4)), Paced)
+        loads.append(os.getloadavg()[0])
+        book = await federation.client.ask(Finish(), Book)
+        async with federation.auditor() as auditor:
+            found = await auditor.audit(book.acknowledged)
+    return _result(plan, given, window, paced, book, found, {"load_average": loads, "latency_rate": rate})
+
+
+async def _rate(federation: Running, plan: Plan) -> Window:
+    client = federation.client
+    await client.ask(Fill(CALLS_PER_REPLICA * plan.replicas), Count)
+    await asyncio.sleep(plan.warm_s)
+    before, cpu = await client.ask(Look(), Count), read_cpu(federation.pids)
+    await asyncio.sleep(plan.seconds)
+    after, spent = await client.ask(Look(), Count), read_cpu(federation.pids).since(cpu)
+    await client.ask(Rest(), Count)
+    return Window(before, after, spent)
+
+
+def _result(
+    plan: Plan,
+    given: Mapping[str, str],
+    window: Window,
+    paced: Paced,
+    book: Book,
+    found: Findings,
+    more: Mapping[str, JsonValue],
+) -> BenchResult:
+    by_process = window.cpu_us_per_gang
+    figures = {
+        "gangs_per_s": window.gangs_per_s,
+        "placed_ms_p50": quantile(paced.latencies_ms, 0.50),
+        "placed_ms_p99": quantile(paced.latencies_ms, 0.99),
+        "cpu_us_per_gang": sum(by_process.values()),
+        "lost": len(found.lost),
+        "doubled": len(found.doubled),
+    }
+    gpus = plan.pools * plan.nodes * GPUS_PER_NODE
+    raw: dict[str, JsonValue] = {
+        "args": given,
+        "cpu_us_per_gang": {name: round(us, 1) for name, us in by_process.items()},
+        "cpu_cores": {name: round(spent / window.took_s, 3) for name, spent in window.cpu.own_s.items()},
+        "others_cores": round(window.cpu.others_s / window.took_s, 3),
+        "budget": budget_table(by_process),
+        "window": {name: _plain(count) for name, count in (("before", window.before), ("after", window.after))},
+        "fleet": {
+            "gpus": gpus,
+            "held_before_pct": 100 * window.before.gpus_held / gpus,
+            "held_after_pct": 100 * window.after.gpus_held / gpus,
+        },
+        "latencies": len(paced.latencies_ms),
+        "batches_left_out": paced.left_out,
+        "acknowledged": len(book.acknowledged),
+        "not_succeeded": dict(list(book.not_succeeded.items())[:NAMED_MAX]),
+        "findings": {name: lines[:NAMED_MAX] for name, lines in asdict(found).items()},
+        **more,
+    }
+    return BenchResult(figures, raw=raw)
+
+
+def _plain(count: Count) -> JsonValue:
+    return {name: getattr(count, name) for name in count.__struct_fields__}
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    """The value that a share of all is below; None of nothing."""
+    if not values:
+        return None
+    return sorted(values)[min(len(values) - 1, int(share * len(values)))]
