@@ -82,8 +82,10 @@ kills: setup services ## kill, freeze or stop KILLS processes of a federation at
 etcd-faults: setup services ## kill and freeze etcd's members at random under load, ROUNDS times; fails on a lost or doubled write
 	@ETCD_FAULT_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/integration/etcd/test_faults.py -k random
 
+SERVED_BENCHES := path store
+
 .PHONY: bench
-bench: setup ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json
+bench: setup $(if $(filter $(SERVED_BENCHES),$(BENCH)),services) ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json
 	@$(BIN)/python -m bench.run $(MAKEOVERRIDES)
 
 .PHONY: proto
