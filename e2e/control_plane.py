@@ -37,6 +37,8 @@ NODE_SILENT_S: Final = 12
 LEASE_S: Final = 16
 """kwok renews a node's lease four times in that."""
 
+KUBELETS_S: Final = 30.0
+LOOK_EVERY_S: Final = 0.1
 PROBE_TIMEOUT_S: Final = 2.0
 CALL_TIMEOUT_S: Final = 20.0
 MERGE: Final = "application/merge-patch+json"
@@ -128,6 +130,15 @@ class ControlPlane:
         await asyncio.to_thread(self.call, "DELETE", LEASES)
         self.kwok.launch()
         await self.kwok.wait_ready_async()
+        async with asyncio.timeout(KUBELETS_S):
+            while not await asyncio.to_thread(self._kubelets_are_back):  # noqa: ASYNC110 - kwok's doing
+                await asyncio.sleep(LOOK_EVERY_S)
+
+    def _kubelets_are_back(self) -> bool:
+        """Whether every node that is played has its lease: before that kwok may overlook its pods."""
+        played = self.call("GET", f"/api/v1/nodes?labelSelector={'='.join(PLAYED)}")["items"]
+        leases = self.call("GET", LEASES)["items"]
+        return {node["metadata"]["name"] for node in played} <= {lease["metadata"]["name"] for lease in leases}
 
     def call(self, method: str, path: str, body: object = None, *, form: str = MERGE) -> Any:
         """A request as the administrator, by other means than the product's; the answer's JSON.
