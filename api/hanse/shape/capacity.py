@@ -4,10 +4,13 @@
 that has a slice layer. That is exact, because slices are independent and any subset of a domain's room can be used.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from hanse.shape.domains import MEMO_LENSES_MAX, Leaf, Node
 from hanse.shape.lens import Lens
+
+if TYPE_CHECKING:
+    from hanse.shape.solve import Found
 
 Hist = tuple[tuple[int, int, int, int, int], ...]  # pods per host, hosts, index of the bin, free GPUs, all GPUs
 Counts = tuple[tuple[int, int], ...]  # fit, domains with that fit; largest first
@@ -27,6 +30,7 @@ class Cap:
         free: free GPUs on the hosts that the set may use, whether or not a pod fits there.
         whole: every GPU of the domain is free.
         whole_hosts: hosts of the domain with GPUs, all of them free.
+        solved: what `solve` found for numbers of pods that were asked for.
     """
 
     __slots__ = (
@@ -39,6 +43,7 @@ class Cap:
         "node",
         "peak",
         "single",
+        "solved",
         "step",
         "whole",
         "whole_hosts",
@@ -67,6 +72,7 @@ class Cap:
         self.whole = whole
         self.whole_hosts = whole_hosts
         self.single: dict[int, tuple[int, ...] | None] = {}
+        self.solved: dict[int, Found] = {}
         self._census: tuple[Counts, ...] | None = None
         self._full: tuple[int, ...] | None = None
 

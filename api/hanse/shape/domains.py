@@ -3,7 +3,8 @@
 A lowest domain (`Leaf`) is a histogram: how many hosts of which class have how many free GPUs. Every other domain
 (`Branch`) is a list of different children with the number of equal copies of each. Children are kept in the order of
 their keys, and a key is the content written down, so equal content is equal bytes and every shape has one form. A
-change copies only the path from its leaf to the root; what did not change keeps what was computed about it.
+change copies only the path from its leaf to the root; what did not change keeps what was computed about it, and so
+does what comes back: lately made domains of equal content are one object.
 """
 
 from collections.abc import Iterable
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 Bin = tuple[int, int, int]  # class, free GPUs, hosts
 MEMO_LENSES_MAX: Final = 48
 _LEAVES_KEPT_MAX: Final = 100_000
+_BRANCHES_KEPT_MAX: Final = 4_096
 
 
 class Leaf:
@@ -47,6 +49,7 @@ class Branch:
 Node = Union[Leaf, Branch]  # noqa: UP007 - a name that can be used before both exist
 
 _leaves: dict[bytes, Leaf] = {}  # equal leaves are one object, so that what was computed about one serves all
+_branches: dict[bytes, Branch] = {}
 
 
 def leaf(counts: dict[tuple[int, int], int]) -> Leaf:
@@ -70,7 +73,12 @@ def branch(kids: Iterable[tuple[Node, int]]) -> Branch:
             folded[kid.key] = (kid, copies if had is None else had[1] + copies)
     ordered = tuple([folded[key] for key in sorted(folded)])
     key = b"D" + put(len(ordered)) + b"".join([put(copies) + kid.key for kid, copies in ordered])
-    return Branch(ordered, key)
+    found = _branches.get(key)
+    if found is None:
+        if len(_branches) >= _BRANCHES_KEPT_MAX:
+            _branches.clear()
+        found = _branches[key] = Branch(ordered, key)
+    return found
 
 
 def census(node: Node) -> dict[tuple[int, int], int]:

@@ -44,6 +44,13 @@ class Found(NamedTuple):
 
 def solve(cap: Cap, n: int) -> Found:
     """The cheapest way to put n pods, 0 < n <= cap.fit, into a domain; n in whole slices of the levels below."""
+    found = cap.solved.get(n)
+    if found is None:
+        found = cap.solved[n] = _solved(cap, n)
+    return found
+
+
+def _solved(cap: Cap, n: int) -> Found:
     if not cap.kids:
         return _on_hosts(cap, n)
     if cap.peak[1] >= n:
