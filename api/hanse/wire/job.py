@@ -8,6 +8,7 @@ Defaults are filled in here and nowhere else, so that a spec of the model says e
 equal values: an absent `min_count` is `count`, `max_pools` 0 is 1, `start_skew_max_s` 0 is the model's default.
 """
 
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -40,6 +41,7 @@ from hanse.wire.selectors import (
 
 START_SKEW_DEFAULT_S: Final = 60
 INT64_MAX: Final = 2**63 - 1
+RESOURCES_KEPT_MAX: Final = 1_024
 
 # Most fields of most jobs are not set, and asking whether a message is there costs a tenth of reading an empty one.
 _ALL: Final = Selector()
@@ -105,7 +107,7 @@ def _pod_set_from_wire(message: pb.PodSet, path: str) -> PodSet:
         name=message.name,
         count=message.count,
         min_count=message.min_count if message.HasField("min_count") else message.count,
-        resources=Resources(message.resources),
+        resources=_resources(tuple(sorted(message.resources.items()))),
         flavors=tuple(FlavorName(flavor) for flavor in message.flavors),
         selector=selector_from_wire(message.selector, f"{path}.selector") if message.HasField("selector") else _ALL,
         tolerations=tuple(
@@ -114,6 +116,12 @@ def _pod_set_from_wire(message: pb.PodSet, path: str) -> PodSet:
         topology=_topology_from_wire(message.topology) if message.HasField("topology") else _ANYWHERE,
         template=_template_from_wire(message.template, path) if message.HasField("template") else _NOTHING,
     )
+
+
+@lru_cache(RESOURCES_KEPT_MAX)
+def _resources(amounts: tuple[tuple[str, int], ...]) -> Resources:
+    """Few sizes of pods are in use at a time."""
+    return Resources(amounts)
 
 
 def _topology_from_wire(message: pb.Topology) -> Topology:

@@ -1,10 +1,15 @@
 """Small messages of hanse.link.v1 that several others contain."""
 
+from functools import lru_cache
+from typing import Final
+
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.errors import InvalidArgument
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import Attempt, JobId, Part
 from hanse.model.placement import Level
+
+EPOCHS_KEPT_MAX: Final = 1_024
 
 
 def epoch_to_wire(epoch: Epoch) -> pb.Epoch:
@@ -12,7 +17,13 @@ def epoch_to_wire(epoch: Epoch) -> pb.Epoch:
 
 
 def epoch_from_wire(epoch: pb.Epoch) -> Epoch:
-    return Epoch(epoch.incarnation, epoch.revision)
+    return _epoch(epoch.incarnation, epoch.revision)
+
+
+@lru_cache(EPOCHS_KEPT_MAX)
+def _epoch(incarnation: int, revision: int) -> Epoch:
+    """Every frame of a stream carries the same one."""
+    return Epoch(incarnation, revision)
 
 
 def key_to_wire(key: GangKey) -> pb.BindingKey:

@@ -229,6 +229,8 @@ class ReportWriter:
             metrics.REFUSALS.add(1, report.reason.name)
         count_move(move.before, move.state)
         self._traces.moved(entry.book.pool, report, entry.waiting.heard_ms, move, revision)
+        if not log.isEnabledFor(logging.INFO):
+            return
         log.info(
             "job_moved",
             extra={
