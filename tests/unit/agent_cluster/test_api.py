@@ -1,13 +1,14 @@
 """What a request ends as: an answer, a refusal, or nobody knows."""
 
 import asyncio
+import json
 import ssl
 from pathlib import Path
 
 import pytest
 import trustme
 
-from hanse.agent.cluster.kubernetes.api import Refused
+from hanse.agent.cluster.kubernetes.api import Api, Kubeconfig, Refused
 from hanse.agent.cluster.kubernetes.objects import PLAIN, read
 from hanse.agent.cluster.port import ClusterUnavailable
 from tests.unit.agent_cluster.api_server import Answer, serving, whole
@@ -47,6 +48,19 @@ async def test_credentials_that_cannot_be_read_are_no_answer(tmp_path: Path, con
         (tmp_path / "kubeconfig").write_text(config)
         with pytest.raises(ClusterUnavailable, match="credentials cannot be read"):
             await api.get("/x")
+
+
+async def test_a_plugin_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["5"]}
+    async with serving(tmp_path, whole({})) as (_, script):
+        path = tmp_path / "kubeconfig"
+        config = json.loads(path.read_text())
+        config["users"][0]["user"] = {"exec": {**plugin, "interactiveMode": "Never"}}
+        path.write_text(json.dumps(config))
+        api = Api(Kubeconfig(path), credentials_deadline_s=0.1)
+        with pytest.raises(ClusterUnavailable, match="credentials cannot be read: TimeoutError"):
+            await api.get("/x")
+        assert script.asked == []
 
 
 async def test_credentials_are_read_anew_when_they_are_turned_away(tmp_path: Path) -> None:

@@ -17,8 +17,8 @@ was too busy (429), and the pause that it asked for is over before the deadline 
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -36,6 +36,7 @@ REQUEST_DEADLINE_S: Final = 5.0
 LIST_DEADLINE_S: Final = 8.0
 CONNECT_DEADLINE_S: Final = 3.0
 LEAST_DEADLINE_S: Final = 0.1
+CREDENTIALS_DEADLINE_S: Final = 10.0
 CONNECTIONS_MAX: Final = 100
 RELOAD_EVERY_S: Final = 5.0
 BUSY_S: Final = 1.0
@@ -116,9 +117,16 @@ class Refused(Exception):
 class Api:
     """Requests to one API server. Connects when it is first used; needs a running event loop from then on."""
 
-    def __init__(self, access: Access, *, reload_every_s: float = RELOAD_EVERY_S) -> None:
+    def __init__(
+        self,
+        access: Access,
+        *,
+        reload_every_s: float = RELOAD_EVERY_S,
+        credentials_deadline_s: float = CREDENTIALS_DEADLINE_S,
+    ) -> None:
         self._access = access
         self._reload_every_s = reload_every_s
+        self._credentials_deadline_s = credentials_deadline_s
         self._client: client.ApiClient | None = None
         self._connecting = asyncio.Lock()
         self._connected_s = 0.0
@@ -208,7 +216,7 @@ class Api:
             "Accept": _BRIEF if request.brief else _PLAIN,
             "Content-Type": request.form,
         }
-        with self._credentials():
+        async with self._credentials():
             await api.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, request.body)
         url = api.configuration.host + request.path
         try:
@@ -248,15 +256,16 @@ class Api:
         return True
 
     async def _open(self) -> client.ApiClient:
-        with self._credentials():
+        async with self._credentials():
             return client.ApiClient(await _configuration(self._access))
 
-    @contextmanager
-    def _credentials(self) -> Iterator[None]:
+    @asynccontextmanager
+    async def _credentials(self) -> AsyncIterator[None]:
         """What reading them ends with, as the port's error. Files that are being rewritten and plugins that break
         fail in as many ways as there are parsers, and none of them may end the agent."""
         try:
-            yield
+            async with asyncio.timeout(self._credentials_deadline_s):
+                yield
         except Exception as error:
             said = " ".join(str(error).split()) or type(error).__name__
             raise ClusterUnavailable(f"{self._access}: the credentials cannot be read: {said}") from error
