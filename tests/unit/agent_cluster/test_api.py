@@ -13,6 +13,8 @@ from hanse.agent.cluster.kubernetes.objects import PLAIN, read
 from hanse.agent.cluster.port import ClusterUnavailable
 from tests.unit.agent_cluster.api_server import Answer, serving, whole
 
+PATIENCE_S = 20.0
+
 
 async def test_an_answer_is_the_body(tmp_path: Path) -> None:
     async with serving(tmp_path, whole({"metadata": {"name": "n"}})) as (api, script):
@@ -51,16 +53,21 @@ async def test_credentials_that_cannot_be_read_are_no_answer(tmp_path: Path, con
 
 
 async def test_a_plugin_that_hangs_is_not_waited_for(tmp_path: Path) -> None:
-    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "sleep", "args": ["5"]}
+    ended = tmp_path / "ended"
+    plugin = {"command": "sh", "args": ["-c", f"sleep 0.5; echo >{ended}"], "interactiveMode": "Never"}
     async with serving(tmp_path, whole({})) as (_, script):
         path = tmp_path / "kubeconfig"
         config = json.loads(path.read_text())
-        config["users"][0]["user"] = {"exec": {**plugin, "interactiveMode": "Never"}}
+        config["users"][0]["user"] = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", **plugin}}
         path.write_text(json.dumps(config))
         api = Api(Kubeconfig(path), credentials_deadline_s=0.1)
         with pytest.raises(ClusterUnavailable, match="credentials cannot be read: TimeoutError"):
             await api.get("/x")
         assert script.asked == []
+        assert not ended.exists()
+    async with asyncio.timeout(PATIENCE_S):
+        while not ended.exists():  # noqa: ASYNC110 - another process's doing, which this loop has to see the end of
+            await asyncio.sleep(0.05)
 
 
 async def test_credentials_are_read_anew_when_they_are_turned_away(tmp_path: Path) -> None:
