@@ -245,6 +245,73 @@ def test_a_job_that_has_ended_is_tried_again(hanse: Hanse) -> None:
     assert (refused.code, refused.json["error"]["reason"]) == (1, "JOB_SUCCEEDED")
 
 
+def kinds_of(said: SimpleNamespace) -> list[str]:
+    return [str(event["kind"]) for event in said.json["events"]]
+
+
+def test_events_tell_the_life_of_a_job_in_words(hanse: Hanse) -> None:
+    hanse("hold", "--queue", "research")
+    job = submitted(hanse, "told", "--queue", "research", sleep="0.5")
+    hanse("hold", job)
+    hanse("update", job, "--priority", "urgent")
+    hanse("release", job)
+    hanse("release", "--queue", "research")
+    followed = hanse("events", job, "-f", "-o", "json")
+    assert followed.code == 0
+    lines = [json.loads(line) for line in followed.out.splitlines()]
+    assert [line["kind"] for line in lines][:5] == ["SUBMITTED", "HELD", "PRIORITY_CHANGED", "RELEASED", "BOUND"]
+    assert [line["kind"] for line in lines][-2:] == ["RUNNING", "ENDED"]
+    names = ["at", "kind", "job", "pool", "attempt", "reason", "message", "revision", "name"]
+    assert all(list(line) == names and line["job"] == job and isinstance(line["at"], int) for line in lines)
+    assert [line["revision"] for line in lines] == sorted(line["revision"] for line in lines)
+    bound = next(line for line in lines if line["kind"] == "BOUND")
+    assert (bound["attempt"], bound["message"]) == (1, f"bound to {bound['pool']} as attempt 1")
+    past = hanse("events", "told", "-o", "json")
+    assert set(past.json) == {"events", "remembered_since_ms", "replicas_silent", "older_left_out"}
+    assert past.json["events"] == lines
+    drawn = [line.split(maxsplit=3)[1:] for line in hanse("events", "told").out.splitlines()]
+    assert ["told", "priority", "priority 90 instead of 0"] in drawn
+    assert kinds_of(hanse("events", "told", "--limit", "2", "-o", "json")) == ["RUNNING", "ENDED"]
+
+
+def test_events_of_a_retry_point_both_ways(hanse: Hanse) -> None:
+    old = submitted(hanse, "stopped")
+    hanse("cancel", old)
+    hanse("wait", old, "--timeout", "20")
+    new = hanse("retry", old, "-o", "json").json["id"]
+    told = hanse("events", old, "-o", "json").json["events"]
+    assert (told[-1]["kind"], told[-1]["message"]) == ("RETRIED", f"submitted once more, as {new}")
+    first = hanse("events", new, "-o", "json").json["events"][0]
+    assert (first["kind"], first["message"]) == ("SUBMITTED", f"submitted as a retry of {old}")
+    hanse("cancel", new)
+
+
+def test_events_of_a_pool(hanse: Hanse) -> None:
+    hanse("cordon", "oslo", "--reason", "network")
+    hanse("uncordon", "oslo")
+    told = hanse("events", "--pool", "oslo", "-o", "json")
+    assert kinds_of(told) == ["JOINED", "EPOCH_CHANGED", "ATTACHED", "CORDONED", "UNCORDONED"]
+    assert all(event["pool"] == "oslo" and not event["job"] for event in told.json["events"])
+    assert told.json["events"][3]["message"] == "cordoned, takes no new work: network"
+    everything = hanse("events", "--limit", "1000", "-o", "json").json["events"]
+    assert {event["kind"] for event in everything} >= {"JOINED", "CORDONED", "SUBMITTED"}
+    assert kinds_of(hanse("events", "--pool", "oslo", "--since", "0s", "-o", "json")) == []
+
+
+def test_events_that_cannot_be_told(hanse: Hanse) -> None:
+    gone = hanse("events", "--since", "1d", "-o", "json")
+    assert (gone.code, gone.json["error"]["reason"], gone.json["error"]["path"]) == (1, "EVENTS_GONE", "since_ms")
+    told = hanse("events", "--pool", "olso")
+    assert (told.code, told.err) == (
+        1,
+        'pool "olso" does not exist; did you mean "oslo"? (`hanse pools` lists them)\n',
+    )
+    assert hanse("events", "--since", "yesterday").err.startswith(
+        "--since: 'yesterday' is neither a length nor a time"
+    )
+    assert hanse("events", "nobody").code == 1
+
+
 def test_names(hanse: Hanse) -> None:
     ids = {name: submitted(hanse, name) for name in ("beta", "beta-2", "beta-3")}
     assert hanse("job", "beta", "-o", "json").json["id"] == ids["beta"]

@@ -18,6 +18,7 @@ from hanse.apiserver.ports import (
     AGENT_DEADLINE_S,
     NEAREST_POOLS_MAX,
     AgentDetails,
+    EventMemory,
     Explainer,
     Explanation,
     PartAt,
@@ -48,7 +49,7 @@ _Batch: TypeAlias = asyncio.Task[job_service_pb2.SubmitJobsResponse]
 
 
 class JobService:
-    """The methods of hanse.api.v1.JobService."""
+    """The methods of hanse.api.v1.JobService; `reader` joins what the store holds of jobs, for other services too."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class JobService:
         clock: Clock,
         write_id: WriteId,
         traces: JobTraces,
+        events: EventMemory | None,
     ) -> None:
         self._store = store
         self._submitter = submitter
@@ -71,11 +73,11 @@ class JobService:
         self._clock = clock
         self._write_id = write_id
         self._traces = traces
-        self._reader = JobReader(store)
+        self.reader = self._reader = JobReader(store)
         self._lister = JobLister(store, self._reader)
         self._watcher = JobWatcher(store, self._reader, clock)
         self._changer = JobChanger(store, writer, self._reader, clock=clock, write_id=write_id)
-        self._retrier = Retrier(store, submitter, requests, self._reader, clock)
+        self._retrier = Retrier(store, submitter, requests, self._reader, clock, events)
 
     # ---- submitting -----------------------------------------------------------------------------------------
 

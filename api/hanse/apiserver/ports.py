@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueUid
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
+from hanse.model.occurrence import Occurrence, OccurrenceQuery, RingCursor
 from hanse.model.placement import Level, NodePlace
 from hanse.model.reasons import Reason
 from hanse.model.resources import Resources
@@ -189,6 +190,45 @@ class Explainer(Protocol):
 
     async def explain(self, job: JobId, spec: JobSpec, state: JobState) -> Explanation:
         """Never raises for a job that cannot be explained: the answer says so."""
+        ...
+
+
+# ---- events -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    """What all replicas remember beyond some cursors, in order.
+
+    Attributes:
+        cursors: by replica, where to read on.
+        since_ms: nothing that happened since then is missing, but for what the silent ones alone remember; Unix time.
+        silent: replicas that did not answer in time.
+        more: there is more beyond the cursors; of a first page, older ones were left out.
+    """
+
+    events: tuple[Occurrence, ...]
+    cursors: Mapping[str, RingCursor]
+    since_ms: int
+    silent: tuple[str, ...] = ()
+    more: bool = False
+
+
+class EventMemory(Protocol):
+    """What replicas remember of what happened. It is no truth, and ends with them."""
+
+    async def events(
+        self, query: OccurrenceQuery, cursors: Mapping[str, RingCursor], *, deadline_s: float
+    ) -> EventPage:
+        """What lies beyond the cursors; without any, the newest that match."""
+        ...
+
+    async def news(self) -> None:
+        """Waits until something may have happened, not longer than about a second; a caller may be cancelled."""
+        ...
+
+    def retried(self, old: JobId, new: JobId, revision: int) -> None:
+        """This server has submitted a job once more."""
         ...
 
 

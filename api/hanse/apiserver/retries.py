@@ -14,6 +14,7 @@ from hanse.apiserver.context import CallContext
 from hanse.apiserver.drafts import Origin
 from hanse.apiserver.job_messages import job_message
 from hanse.apiserver.lookup import find_job, read_found
+from hanse.apiserver.ports import EventMemory
 from hanse.apiserver.requests import Record, Request, Requests
 from hanse.apiserver.rows import Found, JobReader
 from hanse.apiserver.submissions import Submitter
@@ -32,13 +33,20 @@ class Retrier:
     """Answers RetryJob."""
 
     def __init__(
-        self, store: Store, submitter: Submitter, requests: Requests, reader: JobReader, clock: Clock
+        self,
+        store: Store,
+        submitter: Submitter,
+        requests: Requests,
+        reader: JobReader,
+        clock: Clock,
+        events: EventMemory | None,
     ) -> None:
         self._store = store
         self._submitter = submitter
         self._requests = requests
         self._reader = reader
         self._clock = clock
+        self._events = events
 
     async def retry(self, ctx: CallContext, message: job_service_pb2.RetryJobRequest) -> job_pb2.Job:
         """The new job.
@@ -61,7 +69,10 @@ class Retrier:
         if answer.HasField("error"):
             raise error_from_wire(answer.error)
         metrics.JOB_CHANGES.add(1, "retry")
-        return await self._stored(JobId(answer.id))
+        new = await self._stored(JobId(answer.id))
+        if self._events is not None:
+            self._events.retried(old, JobId(new.id), new.revision)
+        return new
 
     async def _ended(self, message: job_service_pb2.RetryJobRequest) -> JobId:
         """The job that is meant, if it may be tried again."""

@@ -9,9 +9,10 @@ from typing import Final
 from hanse.apiserver.applying import Applier
 from hanse.apiserver.commits import GroupCommitter
 from hanse.apiserver.config import ConfigService
+from hanse.apiserver.events import EventService
 from hanse.apiserver.jobs import JobService
 from hanse.apiserver.pools import PoolService
-from hanse.apiserver.ports import AgentDetails, Explainer, FleetView, PoolView
+from hanse.apiserver.ports import AgentDetails, EventMemory, Explainer, FleetView, PoolView
 from hanse.apiserver.queues import QueueService
 from hanse.apiserver.requests import Requests
 from hanse.apiserver.server_info import Identity, ServerService
@@ -47,7 +48,7 @@ class ApiServices:
     """The services of `hanse.api.v1`; usable while `running()` is entered.
 
     Args:
-        fleet, explainer, details: see `ports`; None for a server that runs alone.
+        fleet, explainer, details, events: see `ports`; None for a server that runs alone.
         rng: source of request ids, write ids and trace ids.
     """
 
@@ -61,6 +62,7 @@ class ApiServices:
         fleet: FleetView | None = None,
         explainer: Explainer | None = None,
         details: AgentDetails | None = None,
+        events: EventMemory | None = None,
         settings: ApiSettings = DEFAULT_SETTINGS,
     ) -> None:
         view: FleetView = fleet or NoFleet()
@@ -81,7 +83,9 @@ class ApiServices:
             clock=clock,
             write_id=lambda: rng.getrandbits(WRITE_ID_BITS) | 1,
             traces=self._traces,
+            events=events,
         )
+        self.events = EventService(store, self.jobs.reader, events, view)
         self.pools = PoolService(store, writer, view)
         self.queues = QueueService(store, writer, view, clock)
         self.config = ConfigService(store, writer, Applier(store, writer, clock))

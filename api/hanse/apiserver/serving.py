@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from hanse.api.v1 import (
     config_service_pb2,
+    event_service_pb2,
     job_service_pb2,
     pool_service_pb2,
     queue_service_pb2,
@@ -64,6 +65,7 @@ def services_of(services: ApiServices) -> tuple[tuple[ServiceDescriptor, object]
     """Every service of the API and what serves it."""
     return (
         (job_service_pb2.DESCRIPTOR.services_by_name["JobService"], services.jobs),
+        (event_service_pb2.DESCRIPTOR.services_by_name["EventService"], services.events),
         (pool_service_pb2.DESCRIPTOR.services_by_name["PoolService"], services.pools),
         (queue_service_pb2.DESCRIPTOR.services_by_name["QueueService"], services.queues),
         (config_service_pb2.DESCRIPTOR.services_by_name["ConfigService"], services.config),

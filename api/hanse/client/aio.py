@@ -18,6 +18,8 @@ from hanse.api.v1 import (
     config_pb2,
     config_service_pb2,
     config_service_pb2_grpc,
+    event_service_pb2,
+    event_service_pb2_grpc,
     explanation_pb2,
     job_pb2,
     job_service_pb2,
@@ -37,7 +39,7 @@ from hanse.client.files import read_jobs
 from hanse.client.objects import ConfigSource, objects_of
 from hanse.client.submission import JobSource, Submission, batches, order_of
 from hanse.client.waiting import Until, far_enough, parse_until
-from hanse.client.watching import watch_jobs
+from hanse.client.watching import follow_events, watch_jobs
 from hanse.model.errors import Unavailable
 from hanse.model.lifecycle import State
 
@@ -356,6 +358,34 @@ class AsyncClient:
         async for response in self._connection.stream(self._jobs.TailLogs, request):
             for line in response.lines:
                 yield line
+
+    # ---- events ---------------------------------------------------------------------------------------------
+
+    def events(
+        self,
+        job: str = "",
+        *,
+        queue: str = "",
+        pool: str = "",
+        since_ms: int = 0,
+        tail_events: int = 0,
+        follow: bool = False,
+    ) -> AsyncIterator[event_service_pb2.TailEventsResponse]:
+        """What happened, of one job, of one pool, or all: the past in the first response.
+
+        Args:
+            since_ms: Unix time; 0 for as far back as the servers remember.
+            tail_events: how many of the past, the newest; 0 for the server's default.
+            follow: go on with what happens, of one job until it has ended; reconnects by itself.
+
+        Raises (while iterated):
+            OutOfRange: reason EVENTS_GONE; `since_ms` is older than what is remembered.
+        """
+        request = event_service_pb2.TailEventsRequest(
+            job=job, queue=queue, pool=pool, since_ms=since_ms, tail_events=tail_events, follow=follow
+        )
+        method = event_service_pb2_grpc.EventServiceStub(self._connection.channel).TailEvents
+        return follow_events(self._connection, method, request, failures_max=WATCH_FAILURES_MAX)
 
     # ---- pools ----------------------------------------------------------------------------------------------
 

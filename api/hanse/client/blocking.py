@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from hanse.api.v1 import (
     config_pb2,
     config_service_pb2,
+    event_service_pb2,
     explanation_pb2,
     job_pb2,
     job_service_pb2,
@@ -242,6 +243,24 @@ class Client:
     ) -> Iterator[job_service_pb2.LogLine]:
         return self._iterate(
             self._client.logs(job, queue=queue, pod_set=pod_set, rank=rank, tail_lines=tail_lines, follow=follow)
+        )
+
+    # ---- events ---------------------------------------------------------------------------------------------
+
+    def events(
+        self,
+        job: str = "",
+        *,
+        queue: str = "",
+        pool: str = "",
+        since_ms: int = 0,
+        tail_events: int = 0,
+        follow: bool = False,
+    ) -> Iterator[event_service_pb2.TailEventsResponse]:
+        return self._iterate(
+            self._client.events(
+                job, queue=queue, pool=pool, since_ms=since_ms, tail_events=tail_events, follow=follow
+            )
         )
 
     # ---- pools ----------------------------------------------------------------------------------------------

@@ -139,6 +139,7 @@ async def _api(
         fleet=seat,
         explainer=seat,
         details=seat,
+        events=seat,
         settings=settings.api_settings(),
     )
     await stack.enter_async_context(services.running())

@@ -103,6 +103,7 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
             fleet=seats[0],
             explainer=seats[0],
             details=seats[0],
+            events=seats[0],
         )
         await stack.enter_async_context(services.running())
         await _apply_fleet(services, fleet, rng)

@@ -18,6 +18,7 @@ from hanse.link.v1 import link_pb2 as pb
 from hanse.model.ids import Attempt, FlavorName, JobId, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
+from hanse.model.occurrence import OccurrenceQuery, RingCursor
 from hanse.model.resources import Resources
 from hanse.scheduler.shell.peers import Peers
 from hanse.scheduler.shell.replica import FederationMismatch, Replica, ReplicaConfig
@@ -33,7 +34,8 @@ AgentEnd = Stream[pb.AttachRequest, pb.AttachResponse]
 
 
 class Seat:
-    """Keeps one replica running. It is the `FleetView`, `Explainer` and `AgentDetails` of the API server."""
+    """Keeps one replica running. It is the `FleetView`, `Explainer`, `AgentDetails` and `EventMemory` of the API
+    server."""
 
     def __init__(
         self,
@@ -152,6 +154,17 @@ class Seat:
 
     def logs(self, pod: ports.PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[ports.LogEntry, ...]]:
         return self.replica.details.logs(pod, tail_lines=tail_lines, follow=follow)
+
+    async def events(
+        self, query: OccurrenceQuery, cursors: Mapping[str, RingCursor], *, deadline_s: float
+    ) -> ports.EventPage:
+        return await self.replica.events.events(query, cursors, deadline_s=deadline_s)
+
+    async def news(self) -> None:
+        await self.replica.recorder.news()
+
+    def retried(self, old: JobId, new: JobId, revision: int) -> None:
+        self.replica.recorder.retried(old, new, revision)
 
 
 class Seats:

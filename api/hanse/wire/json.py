@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from google.protobuf.descriptor import EnumDescriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from hanse.api.v1 import job_pb2
+from hanse.api.v1 import event_pb2, job_pb2
 from hanse.model.errors import HanseError
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -27,6 +27,8 @@ def message_to_json(message: Message) -> dict[str, Json]:
     """A message as a dict of plain values, nested messages included."""
     if isinstance(message, job_pb2.Job):
         return job_to_json(message)
+    if isinstance(message, event_pb2.Event):
+        return event_to_json(message)
     return _plain(message)
 
 
@@ -37,6 +39,12 @@ def job_to_json(job: job_pb2.Job) -> dict[str, Json]:
     spec = plain.pop("spec")
     assert isinstance(status, dict)
     return {**plain, **status, "spec": spec}
+
+
+def event_to_json(event: event_pb2.Event) -> dict[str, Json]:
+    """An event; its time, Unix milliseconds, is called `at`."""
+    plain = _plain(event)
+    return {"at": plain.pop("at_ms"), **plain}
 
 
 def error_to_json(error: HanseError) -> dict[str, Json]:

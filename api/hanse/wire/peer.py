@@ -6,9 +6,19 @@ from typing import Final
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.model.detail import DetailReply, DetailRequest, Question
 from hanse.model.errors import InvalidArgument
-from hanse.model.ids import PoolName
+from hanse.model.ids import Attempt, JobId, PoolName
+from hanse.model.occurrence import (
+    EVENTS_PER_FETCH_MAX,
+    Occurrence,
+    OccurrenceKind,
+    OccurrenceQuery,
+    RingCursor,
+    RingPage,
+)
+from hanse.model.reasons import Reason
 from hanse.model.summary import KnownSummary, PoolSummary
 from hanse.wire.detail import reply_from_wire, reply_to_wire, request_from_wire, request_to_wire
+from hanse.wire.enums import enum_from_wire
 from hanse.wire.parts import epoch_from_wire, epoch_to_wire
 from hanse.wire.summary import summary_from_wire, summary_to_wire
 
@@ -58,3 +68,66 @@ def summaries_to_wire(found: Iterable[PoolSummary]) -> pb.FetchSummariesResponse
 
 def summaries_from_wire(response: pb.FetchSummariesResponse) -> tuple[PoolSummary, ...]:
     return tuple(summary_from_wire(one) for one in response.summaries)
+
+
+def events_to_wire(federation: str, query: OccurrenceQuery, cursor: RingCursor) -> pb.FetchEventsRequest:
+    return pb.FetchEventsRequest(
+        federation=federation,
+        job=query.job,
+        pool=query.pool,
+        since_ms=query.since_ms,
+        nonce=cursor.nonce,
+        number=cursor.number,
+        events_max=EVENTS_PER_FETCH_MAX,
+    )
+
+
+def events_from_wire(request: pb.FetchEventsRequest) -> tuple[OccurrenceQuery, RingCursor, int]:
+    """What is asked for, from where on, and how many at most; InvalidArgument if that is none, or too many."""
+    if not 1 <= request.events_max <= EVENTS_PER_FETCH_MAX:
+        what = f"{request.events_max} events; ask for 1 to {EVENTS_PER_FETCH_MAX}"
+        raise InvalidArgument(what, path="events_max")
+    query = OccurrenceQuery(JobId(request.job), PoolName(request.pool), request.since_ms)
+    return query, RingCursor(request.nonce, request.number), request.events_max
+
+
+def ring_page_to_wire(page: RingPage) -> pb.FetchEventsResponse:
+    return pb.FetchEventsResponse(
+        nonce=page.cursor.nonce,
+        number=page.cursor.number,
+        since_ms=page.since_ms,
+        more=page.more,
+        events=[_occurrence_to_wire(event) for event in page.events],
+    )
+
+
+def ring_page_from_wire(response: pb.FetchEventsResponse) -> RingPage:
+    """InvalidArgument for what a newer replica knows and this one does not."""
+    events = tuple(_occurrence_from_wire(event) for event in response.events)
+    return RingPage(events, RingCursor(response.nonce, response.number), response.since_ms, response.more)
+
+
+def _occurrence_to_wire(event: Occurrence) -> pb.Occurrence:
+    return pb.Occurrence(
+        at_ms=event.at_ms,
+        kind=event.kind,
+        job=event.job,
+        pool=event.pool,
+        attempt=event.attempt,
+        reason=event.reason,
+        message=event.message,
+        revision=event.revision,
+    )
+
+
+def _occurrence_from_wire(message: pb.Occurrence) -> Occurrence:
+    return Occurrence(
+        at_ms=message.at_ms,
+        kind=enum_from_wire(OccurrenceKind, message.kind, "kind"),
+        job=JobId(message.job),
+        pool=PoolName(message.pool),
+        attempt=Attempt(message.attempt),
+        reason=enum_from_wire(Reason, message.reason, "reason"),
+        message=message.message,
+        revision=message.revision,
+    )

@@ -11,11 +11,12 @@ from typing import Final
 
 import pytest
 
-from hanse.api.v1 import config_service_pb2, job_pb2, job_service_pb2, server_service_pb2
+from hanse.api.v1 import config_service_pb2, event_service_pb2, job_pb2, job_service_pb2, server_service_pb2
 from hanse.cli.demo import scenes
 from hanse.cli.paper import PLAIN_PAPER, Paper, columns_of
 from hanse.cli.show.changes import change_line
 from hanse.cli.show.conversion import conversion_page
+from hanse.cli.show.events import events_page
 from hanse.cli.show.explanation import explanation_page, places_of, pool_lines
 from hanse.cli.show.fate import fate_page
 from hanse.cli.show.job import job_page
@@ -169,6 +170,23 @@ def changed() -> str:
     return "".join([*pages, job_page(held, PLAIN_PAPER), job_page(again, PLAIN_PAPER), job_page(urgent, PLAIN_PAPER)])
 
 
+def events() -> str:
+    """A job's way to an end, a pool's trouble, and something that this version does not know."""
+    found = event_service_pb2.TailEventsResponse()
+    job = {"job": "abcdefgh-0123456789abcdef", "name": "llama3-70b-training-with-a-long-name"}
+    told = [
+        (1, job, "submitted with priority 90"),
+        (12, job, "priority 90 instead of 5"),
+        (2, job, "bound to iowa as attempt 1"),
+        (36, {"pool": "iowa"}, "its last summary is 74 s old; it gets no new work"),
+        (9, {"job": "abcdefgh-0123456789abcdef"}, "SUCCEEDED: all pods succeeded"),
+        (99, {"pool": "oslo"}, "something new"),
+    ]
+    for number, (kind, subject, message) in enumerate(told):
+        found.events.add(at_ms=NOON_MS + number * 1_000, kind=kind, message=message, **subject)
+    return events_page(found, PLAIN_PAPER) + events_page(event_service_pb2.TailEventsResponse(), PLAIN_PAPER)
+
+
 def fate() -> str:
     """Nodes that failed, with and without work on them."""
     gangs = [sim_pb2.GangKey(job="abcdefgh-0123456789abcdef", attempt=2)]
@@ -215,12 +233,14 @@ DRAWINGS: Final[dict[str, Callable[[], str]]] = {
     "convert_native": lambda: example("native.yaml"),
     "submitted": submitted,
     "changed": changed,
+    "events": events,
     "applied": applied,
     "fate": fate,
     "version": versions,
     "demo": story,
 }
 BEYOND_THE_WIDTH: Final = {
+    "events": "one line for each event",
     "convert_llama": "a line of a file, its field and why stay in one line, so that an editor can jump there",
     "demo": "a command that can be copied stays in one line",
     "submitted": "one line for each job",
@@ -230,6 +250,7 @@ BEYOND_THE_WIDTH: Final = {
 @pytest.mark.parametrize("name", DRAWINGS)
 def test_drawing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hanse.cli.show.job.clock", lambda ms: "12:00:00")
+    monkeypatch.setattr("hanse.cli.show.events.clock", lambda ms, zone: "12:00:00")
     drawn = DRAWINGS[name]()
     file = GOLDEN / f"{name}.txt"
     if REWRITE:

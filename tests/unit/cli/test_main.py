@@ -13,7 +13,9 @@ from typing import TypeAlias
 
 import pytest
 
+from hanse.cli.commands.events import moment_ms
 from hanse.cli.main import run
+from hanse.model.errors import InvalidArgument
 from tests.arch.tree import ROOT
 
 Hanse: TypeAlias = Callable[..., SimpleNamespace]
@@ -89,6 +91,7 @@ def test_a_server_that_is_down_is_told_in_one_line(hanse: Hanse, closed_port: in
         ["update", "last", "--priority", "urgent"],
         ["retry", "last"],
         ["watch"],
+        ["events"],
         ["pool", "x"],
         ["submit", str(LLAMA)],
         ["sim", "fail", "a/b"],
@@ -141,6 +144,7 @@ def test_version_needs_no_server(hanse: Hanse) -> None:
         (["submit", "a.yaml", "--gpus", "8"], "do not go together"),
         (["submit", "a.yaml", "--required", "rack"], "--required describes a job from flags"),
         (["queue", "x", "--hold", "--release"], "do not go together"),
+        (["events", "x", "--pool", "y"], "do not go together"),
         (["hold"], "name a JOB, or a queue by --queue"),
         (["release", "x", "--queue", "y"], "name a JOB, or a queue by --queue"),
         (["update", "x"], "missing option '--priority'"),
@@ -159,6 +163,26 @@ def test_wrong_use_is_an_object_for_a_program(hanse: Hanse) -> None:
     said = hanse("jobs", "--nosuch", "-o", "json")
     assert said.code == 2
     assert json.loads(said.out)["error"]["reason"] == "USAGE"
+
+
+@pytest.mark.parametrize(
+    ("text", "at_ms"),
+    [
+        ("90s", 9_910_000),
+        ("1h30m", 4_600_000),
+        ("20d", 1),
+        ("1970-01-01T00:00:07Z", 7_000),
+        ("1970-01-01T01:00:07+01:00", 7_000),
+    ],
+)
+def test_a_time_is_so_long_ago_or_written_out(text: str, at_ms: int) -> None:
+    assert moment_ms(text, 10_000_000) == at_ms
+
+
+@pytest.mark.parametrize("text", ["yesterday", "10", "-5m", "1h 30m"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgument, match="neither a length nor a time"):
+        moment_ms(text, 10_000_000)
 
 
 def test_what_stands_after_two_dashes_is_no_option_of_ours(hanse: Hanse) -> None:

@@ -5,10 +5,11 @@ from enum import IntEnum
 import pytest
 from google.protobuf.internal.enum_type_wrapper import EnumTypeWrapper
 
-from hanse.api.v1 import job_pb2, job_spec_pb2, pool_pb2, selector_pb2
+from hanse.api.v1 import event_pb2, job_pb2, job_spec_pb2, pool_pb2, selector_pb2
 from hanse.apiserver.ports import PoolHealth
 from hanse.model.job import OnInfrastructure, OnPoolLost, VolumeKind
 from hanse.model.lifecycle import State
+from hanse.model.occurrence import OccurrenceKind
 from hanse.model.selectors import Effect, Operator
 
 
@@ -16,6 +17,7 @@ from hanse.model.selectors import Effect, Operator
     ("kind", "wire", "prefix"),
     [
         (State, job_pb2.JobState, "JOB_STATE_"),
+        (OccurrenceKind, event_pb2.EventKind, "EVENT_KIND_"),
         (VolumeKind, job_spec_pb2.VolumeKind, "VOLUME_KIND_"),
         (OnInfrastructure, job_spec_pb2.OnInfrastructure, "ON_INFRASTRUCTURE_"),
         (OnPoolLost, job_spec_pb2.OnPoolLost, "ON_POOL_LOST_"),

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import random
 from collections import Counter, OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -58,6 +58,7 @@ class Cycle:
     Attributes:
         backlog: what waits for what.
         counts: cycles, decisions, refusals by reason.
+        on_look: called before every cycle, and at least once in a tick.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class Cycle:
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
         self.backlog = Backlog(world, states.pending)
         self.counts: Counter[str] = Counter()
+        self.on_look: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
         """Something changed."""
@@ -107,6 +109,7 @@ class Cycle:
         await self._feed.loaded.wait()
         while True:
             await self._pause()
+            self.on_look()
             try:
                 self._follow_roots()
                 await self._skew.look()

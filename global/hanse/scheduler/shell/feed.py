@@ -61,6 +61,8 @@ class Feed:
 
     Attributes:
         loaded: set once the world holds everything up to some revision.
+        on_news: told of every change that is followed, before the world has it.
+        on_gap: told that there may have been changes which were not followed.
     """
 
     def __init__(self, store: Store, world: World, clock: Clock, on_change: Callable[[], None]) -> None:
@@ -71,6 +73,8 @@ class Feed:
         self._known: set[str] = set()
         self._moved = asyncio.Event()
         self.loaded = asyncio.Event()
+        self.on_news: Callable[[Event], None] = lambda event: None
+        self.on_gap: Callable[[], None] = lambda: None
 
     async def run(self) -> None:
         """Follow until cancelled."""
@@ -97,13 +101,15 @@ class Feed:
         self._apply([Event(EventKind.DELETE, KeyValue(key, b"", 0, revision)) for key in gone])
         self._apply([Event(EventKind.PUT, kv) for kv in items])
         self._advance(revision)
+        if self.loaded.is_set():
+            self.on_gap()
         self.loaded.set()
 
     async def _follow(self) -> None:
         watch = self._store.watch(keys.FOLLOWED_START, keys.FOLLOWED_END, from_revision=self._world.revision + 1)
         async with watch:
             async for batch in watch:
-                self._apply(batch.events)
+                self._apply(batch.events, self.on_news)
                 self._advance(batch.revision)
 
     def _advance(self, revision: int) -> None:
@@ -111,8 +117,9 @@ class Feed:
         self._moved.set()
         self._on_change()
 
-    def _apply(self, events: Iterable[Event]) -> None:
+    def _apply(self, events: Iterable[Event], told: Callable[[Event], None] = lambda event: None) -> None:
         for event in events:
+            told(event)
             try:
                 apply_event(self._world, event)
             except (msgspec.DecodeError, ValueError) as error:

@@ -16,10 +16,18 @@ from hanse.link.v1 import peer_pb2_grpc
 from hanse.model.detail import DetailReply, Question
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName
+from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
 from hanse.model.summary import KnownSummary, PoolSummary
 from hanse.scheduler.shell.peers import FETCH_DEADLINE_S, Asked, Peer, Peers, Pieces
 from hanse.wire.limits import MESSAGE_BYTES_MAX
-from hanse.wire.peer import ask_to_wire, fetch_to_wire, piece_from_wire, summaries_from_wire
+from hanse.wire.peer import (
+    ask_to_wire,
+    events_to_wire,
+    fetch_to_wire,
+    piece_from_wire,
+    ring_page_from_wire,
+    summaries_from_wire,
+)
 
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
@@ -81,6 +89,12 @@ class _GrpcPeer:
         with self._errors():
             answer = await self._stub.FetchSummaries(request, timeout=FETCH_DEADLINE_S, metadata=self._metadata)
             return summaries_from_wire(answer)
+
+    async def events(self, query: OccurrenceQuery, cursor: RingCursor) -> RingPage:
+        request = events_to_wire(self._federation, query, cursor)
+        with self._errors():
+            answer = await self._stub.FetchEvents(request, timeout=FETCH_DEADLINE_S, metadata=self._metadata)
+            return ring_page_from_wire(answer)
 
     def ask(self, pool: PoolName, question: Question) -> "_Answers":
         call = self._stub.AskPool(ask_to_wire(self._federation, pool, question), metadata=self._metadata)

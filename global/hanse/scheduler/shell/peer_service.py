@@ -14,9 +14,17 @@ from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName
+from hanse.scheduler.core.chronicle import Chronicle
 from hanse.scheduler.shell.peers import Asked
 from hanse.scheduler.shell.summaries import Summaries
-from hanse.wire.peer import ask_from_wire, fetch_from_wire, piece_to_wire, summaries_to_wire
+from hanse.wire.peer import (
+    ask_from_wire,
+    events_from_wire,
+    fetch_from_wire,
+    piece_to_wire,
+    ring_page_to_wire,
+    summaries_to_wire,
+)
 
 
 class Answering(Protocol):
@@ -30,6 +38,11 @@ class Answering(Protocol):
     @property
     def summaries(self) -> Summaries:
         """What its pools say."""
+        ...
+
+    @property
+    def ring(self) -> Chronicle:
+        """What it remembers."""
         ...
 
     def session(self, pool: PoolName) -> Asked | None:
@@ -84,6 +97,21 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         except InvalidArgument as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         return summaries_to_wire(replica.summaries.newer_than(known))
+
+    async def FetchEvents(  # noqa: N802 - the name is the proto's
+        self,
+        request: pb.FetchEventsRequest,
+        context: "grpc.aio.ServicerContext[pb.FetchEventsRequest, pb.FetchEventsResponse]",
+    ) -> pb.FetchEventsResponse:
+        """See hanse.link.v1.PeerService."""
+        replica = self._replica()
+        if request.federation != replica.federation:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        try:
+            query, cursor, limit = events_from_wire(request)
+        except InvalidArgument as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return ring_page_to_wire(replica.ring.page(query, cursor, limit))
 
 
 def _another(asked: str, own: str) -> str:

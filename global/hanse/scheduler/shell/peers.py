@@ -2,7 +2,7 @@
 
 Two things: an answer to a question that only an agent knows (nodes, logs, the nearest miss), and the pool's newest
 summary while the bus does not bring it (P14). Both are asked of the replica that has the agent's stream: the store
-says which one, and where it listens.
+says which one, and where it listens. A third thing is asked of every replica: what it remembers of what happened.
 
 Nobody decides whether the bus works: such a judge is wrong at the worst moment. A pool's summary that is older than
 what a working bus delivers is asked for, whatever the cause; with the bus up that concerns idle pools only, and the
@@ -20,6 +20,7 @@ from hanse.kit.stream import StreamClosed
 from hanse.model.detail import DetailReply, Question
 from hanse.model.fence import Epoch
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
 from hanse.model.summary import KnownSummary, PoolSummary
 from hanse.scheduler.core.world import World
 from hanse.wire.peer import SUMMARIES_PER_FETCH_MAX
@@ -62,6 +63,10 @@ class Peer(Protocol):
 
     async def fetch(self, known: Sequence[KnownSummary]) -> tuple[PoolSummary, ...]:
         """Newer summaries than these, of pools that are attached there. Raises StreamClosed, TimeoutError."""
+        ...
+
+    async def events(self, query: OccurrenceQuery, cursor: RingCursor) -> RingPage:
+        """What it remembers beyond a cursor. Raises StreamClosed, TimeoutError."""
         ...
 
 
@@ -113,6 +118,29 @@ class Elsewhere:
             for name, facts in sorted(self._world.replicas.items())
             if facts.address and name != self._replica and not self._beside(name)
         }
+
+    async def events(
+        self, query: OccurrenceQuery, cursors: Mapping[str, RingCursor], *, deadline_s: float
+    ) -> tuple[dict[str, RingPage], tuple[ReplicaId, ...]]:
+        """What each other process's replica remembers beyond its cursor, and who did not answer in time."""
+        addresses = self._addresses()
+        asked = (
+            self._events(address, query, cursors.get(name, RingCursor()), deadline_s)
+            for name, address in addresses.items()
+        )
+        answers = dict(zip(addresses, await asyncio.gather(*asked), strict=True))
+        found = {str(name): page for name, page in answers.items() if page is not None}
+        return found, tuple(name for name, page in answers.items() if page is None)
+
+    async def _events(
+        self, address: str, query: OccurrenceQuery, cursor: RingCursor, deadline_s: float
+    ) -> RingPage | None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._peers.at(address).events(query, cursor)
+        except (StreamClosed, TimeoutError) as error:
+            log.info("peer_silent", extra={"address": address, "cause": str(error) or "no answer in time"})
+            return None
 
     async def run(self) -> None:
         """Fetch summaries that are not fresh, until cancelled."""

@@ -18,6 +18,7 @@ from hanse.kit.telemetry import metrics
 from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.scheduler.core.chronicle import Chronicle
 from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
@@ -25,6 +26,7 @@ from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.cycle import Cycle
 from hanse.scheduler.shell.details import Details
+from hanse.scheduler.shell.events import Gatherer, Recorder
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.fleet import Fleet
 from hanse.scheduler.shell.gauges import Gauges
@@ -83,6 +85,7 @@ class Replica:
         fleet: answers about pools and explanations, for the API server.
         details: answers that need an agent, for the API server.
         summaries: what the pools say of their capacity.
+        recorder, events: what it remembers of what happened, and what all replicas do, for the API server.
         peers: other replicas of this process, by name, so that a question finds the stream of any pool.
 
     Args:
@@ -187,6 +190,31 @@ class Replica:
                 beside=lambda name: name in self.peers,
                 take=self.summaries.take,
             )
+        self.recorder = self._made_recorder()
+        self.events = Gatherer(
+            self.recorder, replica=config.replica, beside=self._rings_beside, elsewhere=self._elsewhere
+        )
+
+    def _made_recorder(self) -> Recorder:
+        recorder = Recorder(
+            self.world,
+            self._clock,
+            replica=self.config.replica,
+            nonce=self.nonce,
+            summary_age_max_s=self.config.limits.summary_age_max_s,
+        )
+        self.feed.on_news, self.feed.on_gap = recorder.key_changed, recorder.gap
+        self.states.on_news, self.states.on_gap = recorder.job_moved, recorder.gap
+        self.cycle.on_look = recorder.look
+        return recorder
+
+    @property
+    def ring(self) -> Chronicle:
+        """What this replica remembers of what happened."""
+        return self.recorder.ring
+
+    def _rings_beside(self) -> Mapping[ReplicaId, Chronicle]:
+        return {name: peer.ring for name, peer in sorted(self.peers.items()) if peer is not self}
 
     def _made_retainer(self, archive: Archive | None) -> Retainer | None:
         if archive is None or not self.config.schedules:

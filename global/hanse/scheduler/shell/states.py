@@ -29,6 +29,9 @@ class States:
     Attributes:
         pending: in order of service, without those on hold.
         on_move: told of every state that is seen, also of the same one twice.
+        on_news: told of every state that is written, with what was known of the job if it waited.
+        on_gap: told that states may have been written which nobody here has seen.
+        held: jobs that wait and are on hold.
         starting: split gangs that were told to start and do not all run yet, with the time of that decision.
         ended: how many terminal states were seen, some more than once: it grows when jobs end.
     """
@@ -42,6 +45,9 @@ class States:
         self._store = store
         self._on_change = on_change
         self.on_move = on_move
+        self.on_news: Callable[[JobId, JobState | None, JobState, KeyValue], None] = lambda job, before, now, kv: None
+        self.on_gap: Callable[[], None] = lambda: None
+        self.held: dict[JobId, JobState] = {}
         self._tasks: dict[QueueUid, asyncio.Task[None]] = {}
         self._loaded: set[QueueUid] = set()
         self._taken: dict[JobId, int] = {}
@@ -97,8 +103,9 @@ class States:
     def _forget(self, uid: QueueUid) -> None:
         self._loaded.discard(uid)
         self.pending.remove_queue(uid)
-        for job in [j for j in self.starting if queue_of(j) == uid]:
-            del self.starting[job]
+        for jobs in (self.starting, self.held):
+            for job in [j for j in jobs if queue_of(j) == uid]:
+                del jobs[job]
 
     async def _run(self, uid: QueueUid) -> None:
         while True:
@@ -113,6 +120,8 @@ class States:
     async def _load_and_follow(self, uid: QueueUid) -> None:
         prefix = keys.states(uid)
         items, revision = await load_range(self._store, prefix, prefix_end(prefix))
+        if uid in self._loaded:
+            self.on_gap()
         self._forget(uid)
         for kv in items:
             self._put(uid, kv)
@@ -127,13 +136,19 @@ class States:
 
     def _apply(self, uid: QueueUid, event: Event) -> None:
         if event.kind is EventKind.PUT:
-            self._put(uid, event.kv)
+            self._put(uid, event.kv, news=True)
         else:
             job = keys.job_of(event.kv.key)
             self.pending.remove(job)
             self.starting.pop(job, None)
+            self.held.pop(job, None)
 
-    def _put(self, uid: QueueUid, kv: KeyValue) -> None:
+    def _waiting(self, job: JobId) -> JobState | None:
+        """What is known of a job that waits."""
+        known = self.pending.get(job)
+        return known.state if known is not None else self.held.get(job)
+
+    def _put(self, uid: QueueUid, kv: KeyValue, *, news: bool = False) -> None:
         job = keys.job_of(kv.key)
         try:
             state = decode_state(kv.value)
@@ -141,6 +156,8 @@ class States:
             log.error("state_bad_value", extra={"job": job, "cause": str(error)})
             return
         self.on_move(job, state)
+        if news:
+            self.on_news(job, self._waiting(job), state, kv)
         self.ended += state.state.terminal
         taken = self._taken.pop(job, 0)
         if state.state is State.PENDING and kv.mod_revision < taken:
@@ -152,6 +169,10 @@ class States:
                 self.pending.put(pending_job(job, uid, state, kv.mod_revision))
         else:
             self.pending.remove(job)
+        if state.held:
+            self.held[job] = state
+        else:
+            self.held.pop(job, None)
         if state.state is State.STARTING and len(state.pools) > 1:
             self.starting[job] = state
         else:

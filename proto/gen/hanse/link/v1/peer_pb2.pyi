@@ -163,3 +163,139 @@ class FetchSummariesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchSummariesResponse: _TypeAlias = FetchSummariesResponse  # noqa: Y015
+
+@_typing.final
+class FetchEventsRequest(_message.Message):
+    """FetchEventsRequest asks for what lies beyond a cursor."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEDERATION_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    NONCE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    EVENTS_MAX_FIELD_NUMBER: _builtins.int
+    federation: _builtins.str
+    """Identity of the asker's federation; another one is refused with FAILED_PRECONDITION."""
+    job: _builtins.str
+    """Id of a job; empty for all."""
+    pool: _builtins.str
+    """Name of a pool; empty for all."""
+    since_ms: _builtins.int
+    """None before this time; Unix time in milliseconds."""
+    nonce: _builtins.str
+    """From the answer before; empty to begin."""
+    number: _builtins.int
+    """From the answer before; 0 to begin."""
+    events_max: _builtins.int
+    """At most so many; 1 to 1,000."""
+    def __init__(
+        self,
+        *,
+        federation: _builtins.str = ...,
+        job: _builtins.str = ...,
+        pool: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        nonce: _builtins.str = ...,
+        number: _builtins.int = ...,
+        events_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events_max", b"events_max", "federation", b"federation", "job", b"job", "nonce", b"nonce", "number", b"number", "pool", b"pool", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchEventsRequest: _TypeAlias = FetchEventsRequest  # noqa: Y015
+
+@_typing.final
+class FetchEventsResponse(_message.Message):
+    """FetchEventsResponse is what the replica remembers."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NONCE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    EVENTS_FIELD_NUMBER: _builtins.int
+    nonce: _builtins.str
+    """Of the replica's start: another one remembers nothing of what was asked before."""
+    number: _builtins.int
+    """Where to go on."""
+    since_ms: _builtins.int
+    """The replica lacks nothing since then; Unix time in milliseconds."""
+    more: _builtins.bool
+    """There is more: newer ones, or, if the request began, older ones."""
+    @_builtins.property
+    def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Occurrence]:
+        """Oldest first."""
+
+    def __init__(
+        self,
+        *,
+        nonce: _builtins.str = ...,
+        number: _builtins.int = ...,
+        since_ms: _builtins.int = ...,
+        more: _builtins.bool = ...,
+        events: _abc.Iterable[Global___Occurrence] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "more", b"more", "nonce", b"nonce", "number", b"number", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchEventsResponse: _TypeAlias = FetchEventsResponse  # noqa: Y015
+
+@_typing.final
+class Occurrence(_message.Message):
+    """Occurrence is one thing that happened to a job or a pool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    """Unix time in milliseconds."""
+    kind: _builtins.int
+    """Number of hanse.api.v1.EventKind."""
+    job: _builtins.str
+    """Id of the job, or empty."""
+    pool: _builtins.str
+    """Name of the pool, or of several, or empty."""
+    attempt: _builtins.int
+    """Number of the attempt, or 0."""
+    reason: _builtins.int
+    """Number of the reason, 0 for none."""
+    message: _builtins.str
+    """One sentence."""
+    revision: _builtins.int
+    """Store revision, or 0."""
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        kind: _builtins.int = ...,
+        job: _builtins.str = ...,
+        pool: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        reason: _builtins.int = ...,
+        message: _builtins.str = ...,
+        revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["at_ms", b"at_ms", "attempt", b"attempt", "job", b"job", "kind", b"kind", "message", b"message", "pool", b"pool", "reason", b"reason", "revision", b"revision"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Occurrence: _TypeAlias = Occurrence  # noqa: Y015

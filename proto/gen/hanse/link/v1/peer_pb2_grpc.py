@@ -45,6 +45,11 @@ class PeerServiceStub(object):
                 request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchSummariesRequest.SerializeToString,
                 response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchSummariesResponse.FromString,
                 _registered_method=True)
+        self.FetchEvents = channel.unary_unary(
+                '/hanse.link.v1.PeerService/FetchEvents',
+                request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsRequest.SerializeToString,
+                response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsResponse.FromString,
+                _registered_method=True)
 
 
 class PeerServiceServicer(object):
@@ -67,6 +72,13 @@ class PeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FetchEvents(self, request, context):
+        """FetchEvents returns what the answering replica remembers of jobs and pools.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -79,6 +91,11 @@ def add_PeerServiceServicer_to_server(servicer, server):
                     servicer.FetchSummaries,
                     request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchSummariesRequest.FromString,
                     response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchSummariesResponse.SerializeToString,
+            ),
+            'FetchEvents': grpc.unary_unary_rpc_method_handler(
+                    servicer.FetchEvents,
+                    request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsRequest.FromString,
+                    response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -136,6 +153,33 @@ class PeerService(object):
             '/hanse.link.v1.PeerService/FetchSummaries',
             hanse_dot_link_dot_v1_dot_peer__pb2.FetchSummariesRequest.SerializeToString,
             hanse_dot_link_dot_v1_dot_peer__pb2.FetchSummariesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchEvents(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.link.v1.PeerService/FetchEvents',
+            hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsRequest.SerializeToString,
+            hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsResponse.FromString,
             options,
             channel_credentials,
             insecure,

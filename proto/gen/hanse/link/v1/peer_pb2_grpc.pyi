@@ -45,6 +45,8 @@ class PeerServiceStub:
     """
     FetchSummaries: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchSummariesRequest, _peer_pb2.FetchSummariesResponse]
     """FetchSummaries returns what the asker does not know yet of pools that are attached here."""
+    FetchEvents: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchEventsRequest, _peer_pb2.FetchEventsResponse]
+    """FetchEvents returns what the answering replica remembers of jobs and pools."""
 
 @_typing.type_check_only
 class PeerServiceAsyncStub(PeerServiceStub):
@@ -58,6 +60,8 @@ class PeerServiceAsyncStub(PeerServiceStub):
     """
     FetchSummaries: _aio.UnaryUnaryMultiCallable[_peer_pb2.FetchSummariesRequest, _peer_pb2.FetchSummariesResponse]  # type: ignore[assignment]
     """FetchSummaries returns what the asker does not know yet of pools that are attached here."""
+    FetchEvents: _aio.UnaryUnaryMultiCallable[_peer_pb2.FetchEventsRequest, _peer_pb2.FetchEventsResponse]  # type: ignore[assignment]
+    """FetchEvents returns what the answering replica remembers of jobs and pools."""
 
 class PeerServiceServicer(metaclass=_abc_1.ABCMeta):
     """PeerService is served by every global replica, to the others."""
@@ -80,5 +84,13 @@ class PeerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_peer_pb2.FetchSummariesResponse, _abc.Awaitable[_peer_pb2.FetchSummariesResponse]]:
         """FetchSummaries returns what the asker does not know yet of pools that are attached here."""
+
+    @_abc_1.abstractmethod
+    def FetchEvents(
+        self,
+        request: _peer_pb2.FetchEventsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_peer_pb2.FetchEventsResponse, _abc.Awaitable[_peer_pb2.FetchEventsResponse]]:
+        """FetchEvents returns what the answering replica remembers of jobs and pools."""
 
 def add_PeerServiceServicer_to_server(servicer: PeerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
