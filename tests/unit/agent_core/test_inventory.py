@@ -147,6 +147,19 @@ def test_the_empty_shape_forgets_usage_cordons_and_readiness() -> None:
     assert inventory.empty_shape().free_gpus() == 16
 
 
+def test_the_empty_shape_remembers_accelerators_that_a_plugin_does_not_offer_at_the_moment() -> None:
+    inventory = two(gpus=0)
+    assert inventory.shape().free_gpus() == 8
+    assert inventory.empty_shape().free_gpus() == 16
+    later = inventory.rebuilt(inventory.flavors, inventory.trees)
+    assert encode(later.empty_shape()) == encode(inventory.empty_shape())
+    inventory.remove_node(X1)
+    inventory.set_node(facts(PATHS[0], gpus=0))
+    assert inventory.empty_shape().free_gpus() == 8
+    inventory.set_node(facts(PATHS[0], gpus=4))
+    assert inventory.empty_shape().free_gpus() == 12
+
+
 def test_kubelets_that_report_other_bytes_are_one_class() -> None:
     inventory = pool({})
     for i in range(20):

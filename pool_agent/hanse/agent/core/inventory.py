@@ -4,12 +4,15 @@ Nodes live in slots. A change of one node is recorded at once and worked into cl
 somebody looks (`sync`), so a burst of events costs each node once, and one event the path from its leaf to the root.
 
 Usage belongs to the node and to its name: a node that vanishes and comes back still carries what we hold on it.
-Everything published derives from facts, foreign usage and the pods we hold, never from history, so an inventory that
-is rebuilt from the cluster's records equals the one that was lost.
+What is published as free derives from facts, foreign usage and the pods we hold, never from history, so an inventory
+that is rebuilt from the cluster's records equals the one that was lost. Only the shape of the empty pool remembers
+something: accelerators that nodes have offered before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 from hanse.agent.core.columns import Columns
 from hanse.agent.core.facts import NodeFacts
@@ -20,7 +23,7 @@ from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import Level
 from hanse.model.queue import Flavor
 from hanse.model.resources import Resources
-from hanse.shape.classes import HostClass
+from hanse.shape.classes import HostClass, accelerator
 from hanse.shape.domains import Branch, branch, leaf
 from hanse.shape.domains import Node as ShapeNode
 from hanse.shape.lens import Table
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 __all__ = ["Account", "Inventory", "Node", "NodeFacts"]
 
 Usage = Mapping[Resources, int]  # pods by what one of them uses
+Accelerators = tuple[int, str]  # how many of which resource
+NO_ACCELERATORS: Final[Accelerators] = (0, "")
 
 
 class Inventory:
@@ -42,10 +47,19 @@ class Inventory:
         flavors: in order; the first that matches a host is its flavor.
         trees: level lists, coarse to fine, one per kind of network; a node belongs to the first tree of which it
             knows the most levels. One empty tree for a pool without topology.
+        offered: accelerators that nodes have offered at the most, as far as another inventory has seen.
+
+    Attributes:
+        offered: the same, as far as this one has seen. A node whose device plugin starts anew, or that boots, offers
+            none for a while; what it offered before still says what the pool could hold if it were empty.
     """
 
     def __init__(
-        self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]] = ((),), nodes: Iterable[NodeFacts] = ()
+        self,
+        flavors: Iterable[Flavor],
+        trees: Iterable[tuple[Level, ...]] = ((),),
+        nodes: Iterable[NodeFacts] = (),
+        offered: Mapping[NodeName, Accelerators] = MappingProxyType({}),
     ) -> None:
         self.flavors = tuple(sorted(flavors, key=lambda f: (f.order, f.name)))
         self.trees = tuple(usable_levels(levels) for levels in trees) or ((),)
@@ -56,6 +70,8 @@ class Inventory:
             raise ValueError(f"levels: {text} bytes of names are over the limit of {LEVELS_BYTES_MAX}")
         self.roots = tuple(Domain("", None) for _ in self.trees)
         self.nodes: list[Node | None] = []
+        self.offered: dict[NodeName, Accelerators] = {}
+        self._offered_before = offered
         self._slot: dict[NodeName, int] = {}
         self._vacant: list[int] = []
         self._away: dict[NodeName, dict[PodKind, int]] = {}
@@ -108,6 +124,7 @@ class Inventory:
 
     def set_node(self, facts: NodeFacts, foreign: Resources | None = None) -> None:
         """A node is new or differs. `foreign` is its present foreign usage, None to leave that as it was."""
+        self._note_offer(facts)
         slot = self._slot.get(facts.name)
         if slot is None:
             node = self._add(facts)
@@ -134,6 +151,7 @@ class Inventory:
         self._labels.remove(node.facts.labels)
         self._leave_class(node)
         self._leave_domain(node)
+        self.offered.pop(name, None)
         self.nodes[slot] = None
         self._vacant.append(slot)
         self._dirty.pop(slot, None)
@@ -199,7 +217,7 @@ class Inventory:
         return self._shape
 
     def empty_shape(self) -> Shape:
-        """The shape of the pool if every host were ready and free."""
+        """The shape of the pool if every host were ready and free, with the accelerators that it has offered."""
         self.sync()
         if self._empty is None:
             groups = [(levels, self._emptied(root)) for levels, root in zip(self.trees, self.roots, strict=True)]
@@ -219,7 +237,7 @@ class Inventory:
 
     def rebuilt(self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]]) -> "Inventory":
         """The same nodes and usage under other flavors or levels."""
-        other = Inventory(flavors, trees)
+        other = Inventory(flavors, trees, offered=self.offered)
         for name in sorted(self._slot):
             node = self._at(self._slot[name])
             other.set_node(node.facts, node.foreign)
@@ -313,15 +331,8 @@ class Inventory:
         flavor = flavor_of(labels, self.flavors)
         if flavor != node.flavor:
             self._columns = None
-        kind: HostKind | None = None
-        if flavor is not None:
-            cls = class_of(node.facts, flavor, self._selectable)
-            kind = self._kinds.get(cls)
-            if kind is None:
-                kind = self._kinds[cls] = HostKind(cls)
-                self._classes_changed = True
-            kind.hosts += 1
-        node.renew(kind, flavor)
+        node.renew(self._enter_class(node.facts, flavor), flavor)
+        node.at_best = self._enter_class(self._at_best(node.facts), flavor)
         knows = [known_levels(labels, levels) for levels in self.trees]
         tree = knows.index(max(knows))
         path = path_of(node.name, labels, self.trees[tree])
@@ -333,13 +344,37 @@ class Inventory:
             self._columns = None
         self._empty = None
 
+    def _enter_class(self, facts: NodeFacts, flavor: FlavorName | None) -> HostKind | None:
+        if flavor is None:
+            return None
+        cls = class_of(facts, flavor, self._selectable)
+        kind = self._kinds.get(cls)
+        if kind is None:
+            kind = self._kinds[cls] = HostKind(cls)
+            self._classes_changed = True
+        kind.hosts += 1
+        return kind
+
     def _leave_class(self, node: Node) -> None:
-        if node.kind is not None:
-            node.kind.hosts -= 1
-            if not node.kind.hosts:
-                del self._kinds[node.kind.cls]
-                self._classes_changed = True
-            node.kind = None
+        for kind in (node.kind, node.at_best):
+            if kind is not None:
+                kind.hosts -= 1
+                if not kind.hosts:
+                    del self._kinds[kind.cls]
+                    self._classes_changed = True
+        node.kind = node.at_best = None
+
+    def _note_offer(self, facts: NodeFacts) -> None:
+        gpu = accelerator(facts.allocatable)
+        known = self.offered.get(facts.name) or self._offered_before.get(facts.name, NO_ACCELERATORS)
+        self.offered[facts.name] = max(known, (facts.allocatable[gpu], gpu)) if gpu else known
+
+    def _at_best(self, facts: NodeFacts) -> NodeFacts:
+        """The node with the accelerators that it has offered."""
+        count, gpu = self.offered[facts.name]
+        if facts.allocatable[gpu] >= count:
+            return facts
+        return replace(facts, allocatable=Resources({**facts.allocatable, gpu: count}))
 
     def _leave_domain(self, node: Node) -> None:
         self._unbin(node)
@@ -420,8 +455,9 @@ class Inventory:
         counts: dict[tuple[int, int], int] = {}
         for slot in domain.slots:
             node = self._at(slot)
-            if node.kind is not None and node.kind.number >= 0:
-                at = (node.kind.number, node.kind.cls.gpus)
+            kind = node.at_best
+            if kind is not None and kind.number >= 0:
+                at = (kind.number, kind.cls.gpus)
                 counts[at] = counts.get(at, 0) + 1
         return leaf(counts)
 

@@ -69,6 +69,7 @@ class Node:
         foreign: summed usage of everything that is not ours.
         free_gpus: GPUs that the shape shows.
         hides: these are fewer than are free.
+        at_best: the class that it would be of with the accelerators that it has offered; mostly its own.
         at: its bin (class, free GPUs) in its lowest domain; None while it takes no pods.
         clipped: it counts among the shape's clipped hosts.
         counted: what it adds to the pool's usable nodes, their GPUs, and the free ones of these.
@@ -76,8 +77,8 @@ class Node:
     """
 
     __slots__ = (
-        "_exact_gpus", "_limit", "_used", "at", "clipped", "counted", "domain", "facts", "flavor", "foreign",
-        "free_gpus", "hides", "kind", "own", "slot", "tree", "why",
+        "_exact_gpus", "_limit", "_used", "at", "at_best", "clipped", "counted", "domain", "facts", "flavor",
+        "foreign", "free_gpus", "hides", "kind", "own", "slot", "tree", "why",
     )  # fmt: skip
 
     def __init__(self, slot: int, facts: NodeFacts) -> None:
@@ -87,6 +88,7 @@ class Node:
         self.own: dict[PodKind, int] = {}
         self.flavor: FlavorName | None = None
         self.kind: HostKind | None = None
+        self.at_best: HostKind | None = None
         self.tree = -1
         self.domain: Domain | None = None
         self.why = ""

@@ -325,7 +325,8 @@ class Pool:
         """Build nodes and gangs from a list, and let the watch begin there; returns how many gangs differed."""
         self._find_levels(state)
         foreign = dict(state.foreign)
-        inventory = Inventory(self._flavors, self._trees)
+        offered = self.ledger.inventory.offered if self.ledger is not None else {}
+        inventory = Inventory(self._flavors, self._trees, offered=offered)
         for node in state.nodes:
             inventory.set_node(node, foreign.get(node.name))
         self.ledger = NodeLedger(inventory)
