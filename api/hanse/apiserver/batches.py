@@ -20,12 +20,10 @@ NO_IDS: Final[Mapping[int, JobId]] = MappingProxyType({})
 
 
 class Memo(msgspec.Struct):
-    """What the record of a submission remembers: uids of its queues, why jobs were refused, and which job it
-    tries again."""
+    """What the record of a submission remembers: uids of its queues, and why jobs were refused."""
 
     queues: dict[str, str] = {}
     refused: dict[int, tuple[int, str, str, str]] = {}
-    retry_of: str = ""
 
     def refuse(self, index: int, error: HanseError) -> None:
         text = error.message[:REFUSAL_CHARS_MAX]

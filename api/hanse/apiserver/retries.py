@@ -4,8 +4,8 @@ A terminal state stays terminal, so a retry is a new job: the stored spec of the
 submitted it, with a pointer to the job that it tries again. Everything that a submission promises holds: its id
 derives from the request id, it is stored once, and it is refused for whatever a submission is refused for.
 
-The name in the request may mean another job by the time that the call is repeated, so the record of the request
-remembers which one it meant.
+The name in the request may mean another job by the time that the call is repeated, or none: the record of the request
+answers then, before anybody looks what the name means.
 """
 
 from hanse.api.v1 import job_pb2, job_service_pb2, job_spec_pb2
@@ -15,7 +15,7 @@ from hanse.apiserver.drafts import Origin
 from hanse.apiserver.job_messages import job_message
 from hanse.apiserver.lookup import find_job, read_found
 from hanse.apiserver.ports import EventMemory
-from hanse.apiserver.requests import Record, Request, Requests
+from hanse.apiserver.requests import Request, Requests
 from hanse.apiserver.rows import Found, JobReader
 from hanse.apiserver.submissions import Submitter
 from hanse.kit.clock import Clock
@@ -59,10 +59,10 @@ class Retrier:
         """
         request = self._requests.request(ctx, METHOD, message)
         record = await self._requests.find(request)
-        old = JobId(memo_of(record).retry_of) if record is not None else await self._ended(message)
-        spec = await self._spec(old)
         if record is not None:
-            return await self._stored(_id(request, record, spec))
+            return await self._stored(_id(request, memo_of(record)))
+        old = await self._ended(message)
+        spec = await self._spec(old)
         origin = Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms(), retry_of=old)
         batch = job_service_pb2.SubmitJobsRequest(jobs=[spec])
         answer = (await self._submitter.store(request, batch, origin)).jobs[0]
@@ -117,6 +117,7 @@ class Retrier:
         return job_message(row, full=False, attempts=True)
 
 
-def _id(request: Request, record: Record, spec: job_spec_pb2.JobSpec) -> JobId:
-    memo: Memo = memo_of(record)
-    return id_of(request, memo, spec.queue, 0)
+def _id(request: Request, memo: Memo) -> JobId:
+    """The job that an earlier call made, whatever has become of the one that it tries again."""
+    [queue] = memo.queues
+    return id_of(request, memo, queue, 0)

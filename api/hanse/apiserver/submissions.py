@@ -215,7 +215,6 @@ class Submitter:
         world = await self._world(message)
         if record is None:
             memo, accepted = await self._vet(message, world)
-            memo.retry_of = origin.retry_of
         else:
             memo, accepted = _resumed(message, memo_of(record), world)
         drafts = await self._drafts(message, request, origin, memo, accepted)

@@ -121,6 +121,15 @@ async def test_a_spec_that_is_no_longer_kept() -> None:
     assert refused.value.reason == "SPEC_NOT_KEPT"
 
 
+async def test_a_repeated_request_needs_nothing_of_the_old_job() -> None:
+    async with stage() as on:
+        await on.submit(batch(spec()))
+        old = await ended(on)
+        first = await on.api.jobs.retry_job(CTX, retry(request_id="r1"))
+        await on.store.core.transact(Txn((), (Delete(keys.spec(old)), Delete(keys.state(old)))))
+        assert await on.api.jobs.retry_job(CTX, retry(request_id="r1")) == first
+
+
 async def test_retries_are_counted() -> None:
     with counting() as counted:
         async with stage() as on:

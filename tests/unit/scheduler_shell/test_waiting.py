@@ -2,11 +2,20 @@
 
 import pytest
 
+from hanse.kit.telemetry import metrics
 from hanse.model.ids import JobId
 from hanse.model.lifecycle import Event, Illegal, SetHold, SetPriority, State
 from hanse.model.report import GangStatus
 from hanse.store.moves import MoveDone, commit_move
 from tests.unit.scheduler_shell.puppet import CLOCK, Stage, stage, state_of, submit, until
+
+
+def pending_counted() -> float:
+    """What the metric of pending jobs says now."""
+    readings = {reading.instrument.name: reading.series for reading in metrics.REGISTRY.collect()}
+    found = readings["hanse.pending.jobs"][()]
+    assert isinstance(found, float | int)
+    return found
 
 
 async def change(found: Stage, job: JobId, event: Event) -> None:
@@ -21,6 +30,7 @@ async def test_a_job_on_hold_waits_until_it_is_released() -> None:
         await until(lambda: held in replica.states.pending)
         await change(found, held, SetHold(held=True))
         await until(lambda: held not in replica.states.pending)
+        assert pending_counted() == 1
         agent = await found.puppet(replica, "p0", {"r1": 4}).attached()
         await agent.summary(agent.epoch.revision)
         other = await submit(found.store, 2, 2)

@@ -45,6 +45,9 @@ LOOK_EVERY_S: Final = 1.0
 NEWS_EVERY_S: Final = 1.0
 """A reader who follows is served at least so often: other replicas do not say that they have news."""
 
+NEWS_PAUSE_S: Final = 0.1
+"""And not more often than so: each time costs a call to every other replica."""
+
 
 class Recorder:
     """Fills the ring of one replica; hears of changes before the world does.
@@ -67,6 +70,7 @@ class Recorder:
 
     async def news(self) -> None:
         """Wait until something may have happened somewhere."""
+        await asyncio.sleep(NEWS_PAUSE_S)
         self._news.clear()
         try:
             async with asyncio.timeout(NEWS_EVERY_S):

@@ -45,7 +45,7 @@ class Gauges:
         metrics.SESSIONS.add(len(streams))
         metrics.REPORTS_WAITING.add(sum(len(session.book) for session in streams))
         metrics.ROOTS_HELD.add(len(self._world.held_roots(self._nonce)))
-        metrics.PENDING_JOBS.add(len(self._states.pending))
+        metrics.PENDING_JOBS.add(len(self._states.pending) + len(self._states.held))
         metrics.SETTLING.add(self._committer.settling)
         for reason, classes in Counter(self._cycle.backlog.reasons()).items():
             metrics.PENDING_CLASSES.add(classes, reason.name)
