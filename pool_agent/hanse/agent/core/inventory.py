@@ -408,9 +408,12 @@ class Inventory:
 
     def _count(self, node: Node, counted: tuple[int, int, int]) -> None:
         """What a node adds to the totals is now this."""
-        if counted != node.counted:
-            for i, (new, old) in enumerate(zip(counted, node.counted, strict=True)):
-                self._total[i] += new - old
+        before = node.counted
+        if counted != before:
+            total = self._total
+            total[0] += counted[0] - before[0]
+            total[1] += counted[1] - before[1]
+            total[2] += counted[2] - before[2]
             node.counted = counted
 
     def _unbin(self, node: Node) -> None:

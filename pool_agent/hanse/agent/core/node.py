@@ -1,8 +1,8 @@
 """One node of the inventory: what the cluster says, who uses it, what is left.
 
-What changes with every gang is kept as running sums; what follows from facts and foreign usage (`limit`) is derived
-again only when these change. So holding a pod costs a few integers, and a node is still a pure function of what the
-cluster says of it and of the pods we hold there.
+What changes with every gang is one running sum, of the GPUs that exact pods hold; what follows from facts, foreign
+usage and other pods is derived again only when these change. So holding a pod costs a few integers, and a node is
+still a pure function of what the cluster says of it and of the pods we hold there.
 """
 
 from collections.abc import Iterator
@@ -24,11 +24,10 @@ class PodKind:
         uses: of one pod, `pods` included; without `pods` it reserves GPUs of a host that is taken whole.
     """
 
-    __slots__ = ("items", "uses")
+    __slots__ = ("uses",)
 
     def __init__(self, uses: Resources) -> None:
         self.uses = uses
-        self.items = tuple(uses.items())
 
 
 class HostKind:
@@ -68,7 +67,9 @@ class Node:
         own: how many pods of ours of which kind.
         foreign: summed usage of everything that is not ours.
         free_gpus: GPUs that the shape shows.
-        hides: these are fewer than are free.
+        raw_free_gpus: accelerators that nobody holds, whatever else the host has left.
+        offered_gpus: accelerators of the host, taken or not.
+        hides: the shape shows fewer than are free.
         at_best: the class that it would be of with the accelerators that it has offered; mostly its own.
         at: its bin (class, free GPUs) in its lowest domain; None while it takes no pods.
         clipped: it counts among the shape's clipped hosts.
@@ -77,8 +78,9 @@ class Node:
     """
 
     __slots__ = (
-        "_exact_gpus", "_limit", "_used", "at", "at_best", "clipped", "counted", "domain", "facts", "flavor",
-        "foreign", "free_gpus", "hides", "kind", "own", "slot", "tree", "why",
+        "_exact_gpus", "_gpus", "_limit", "_unheld_gpus", "_weighed", "at", "at_best", "clipped", "counted", "domain",
+        "facts", "flavor", "foreign", "free_gpus", "hides", "kind", "offered_gpus", "own", "raw_free_gpus", "slot",
+        "tree", "why",
     )  # fmt: skip
 
     def __init__(self, slot: int, facts: NodeFacts) -> None:
@@ -93,13 +95,19 @@ class Node:
         self.domain: Domain | None = None
         self.why = ""
         self.free_gpus = 0
+        self.raw_free_gpus = 0
+        self.offered_gpus = 0
         self.hides = False
         self.at: tuple[int, int] | None = None
         self.clipped = False
         self.counted = NOT_COUNTED
-        self._used: dict[str, int] = {}
         self._exact_gpus = 0
-        self._limit: int | None = None  # GPUs that the other resources allow to exact pods; None: derive it
+        self._weighed = (
+            False  # whether what follows is derived from the present facts, class and pods that are not exact
+        )
+        self._gpus = 0
+        self._limit = 0  # GPUs that the other resources allow to exact pods
+        self._unheld_gpus = 0  # GPUs that only exact pods hold, or nobody
 
     @property
     def name(self) -> NodeName:
@@ -118,71 +126,74 @@ class Node:
 
     def use(self, pod: PodKind, count: int) -> None:
         """Adds (or, negative, removes) pods of ours."""
-        self.own[pod] = self.own.get(pod, 0) + count
-        if not self.own[pod]:
-            del self.own[pod]
-        used = self._used
-        for name, amount in pod.items:
-            used[name] = used.get(name, 0) + amount * count
+        left = self.own.get(pod, 0) + count
+        if left:
+            self.own[pod] = left
+        else:
+            self.own.pop(pod, None)
         exact = 0 if self.kind is None else self.kind.exact_gpus(pod)
         if exact:
             self._exact_gpus += exact * count
         else:
-            self._limit = None
+            self._weighed = False
 
     def renew(self, kind: HostKind | None, flavor: FlavorName | None) -> None:
         """Takes over a class, and with it which of our pods are exact."""
         self.kind = kind
         self.flavor = flavor
         self._exact_gpus = 0 if kind is None else sum([kind.exact_gpus(p) * n for p, n in self.own.items()])
-        self._limit = None
+        self._weighed = False
 
     def change(self, facts: NodeFacts, foreign: Resources) -> None:
         """Takes over what the cluster says."""
         self.facts = facts
         self.foreign = foreign
-        self._limit = None
+        self._weighed = False
 
     def weigh(self) -> None:
         """Derives what is left."""
+        if not self._weighed:
+            self._weigh_anew()
+        gpus = self._gpus
+        if not gpus:
+            return
+        held = self._exact_gpus
+        raw = self._unheld_gpus - held
+        free = max(0, min(raw, self._limit - held, gpus))
+        self.free_gpus = free
+        self.raw_free_gpus = max(0, min(gpus, raw))
+        self.hides = free < raw
+
+    def _weigh_anew(self) -> None:
+        self._weighed = True
         self.why = why_unusable(self.facts) if self.flavor is not None else "matches no flavor"
         kind = self.kind
-        if kind is None or kind.cls.gpus == 0:
-            self.free_gpus, self.hides = 0, False
+        self._gpus = 0 if kind is None else kind.cls.gpus
+        if kind is None or not self._gpus:
+            self.free_gpus = self.raw_free_gpus = self.offered_gpus = 0
+            self.hides = False
             return
-        if self._limit is None:
-            loose = self.foreign
-            for pod, count in self.own.items():
-                if not kind.exact_gpus(pod):
-                    loose = loose.plus(pod.uses.times(count))
-            self._limit = kind.cls.limit(loose)
-        raw = self.free(kind.cls.gpu)
-        self.free_gpus = max(0, min(raw, self._limit - self._exact_gpus, kind.cls.gpus))
-        self.hides = self.free_gpus < raw
-
-    @property
-    def offered_gpus(self) -> int:
-        """Accelerators of the host, taken or not."""
-        return self.facts.allocatable[self.kind.cls.gpu] if self.kind is not None and self.kind.cls.gpu else 0
-
-    @property
-    def raw_free_gpus(self) -> int:
-        """Accelerators that nobody holds, whatever else the host has left."""
-        if self.kind is None or not self.kind.cls.gpu:
-            return 0
-        return max(0, min(self.kind.cls.gpus, self.free(self.kind.cls.gpu)))
+        loose = self.foreign
+        for pod, count in self.own.items():
+            if not kind.exact_gpus(pod):
+                loose = loose.plus(pod.uses.times(count))
+        gpu = kind.cls.gpu
+        self.offered_gpus = self.facts.allocatable[gpu]
+        self._limit = kind.cls.limit(loose)
+        self._unheld_gpus = self.offered_gpus - loose[gpu]
 
     def used(self, name: str) -> int:
         """What our pods use of a resource."""
-        return self._used.get(name, 0)
+        return sum([pod.uses[name] * count for pod, count in self.own.items()])
 
     def free(self, name: str) -> int:
         """What is left of one resource; negative if more is used than is offered."""
-        return self.facts.allocatable[name] - self.foreign[name] - self._used.get(name, 0)
+        return self.facts.allocatable[name] - self.foreign[name] - self.used(name)
 
     def overdrawn(self) -> Iterator[str]:
         """Resources of which more is used than is offered: a fault, and not ours to mend."""
-        return (name for name in sorted({*self._used, *self.foreign}) if self.free(name) < 0)
+        names = {name for pod in self.own for name in pod.uses}.union(self.foreign)
+        return (name for name in sorted(names) if self.free(name) < 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +230,8 @@ class Account:
 
 
 def account(node: Node, name: str) -> Account:
-    """The account of one resource on one node, from the pods themselves and not from running sums."""
-    own = sum([pod.uses[name] * count for pod, count in node.own.items()])
+    """The account of one resource on one node, from the pods themselves and not from the running sum."""
+    own = node.used(name)
     left = node.facts.allocatable[name] - node.foreign[name] - own
     free = max(0, left)
     usable = node.at is not None
