@@ -13,6 +13,7 @@ from hanse.scheduler.core.world import World
 from hanse.scheduler.shell import committer, desired, feed, report_writer
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.reports import ReportBook
+from hanse.scheduler.shell.retention import NoArchive, Retainer
 from hanse.store import keys, moves
 from hanse.store.contract import Event, EventKind, KeyValue, ModRevisionIs, Put
 from tests.sim.patching import original, swap
@@ -188,3 +189,13 @@ def no_attempt_check(stack: ExitStack) -> None:
 def no_quota(stack: ExitStack) -> None:
     """The planner finds that quota always has room."""
     swap(stack, planning, "shortfall", lambda *args: None)
+
+
+def drop_unarchived(stack: ExitStack) -> None:
+    """Ended jobs leave the store before they are in the archive."""
+    made = original(Retainer, "__init__")
+
+    def careless(self: Any, store: Any, world: Any, states: Any, clock: Any, archive: Any, **terms: Any) -> None:
+        made(self, store, world, states, clock, NoArchive(), **terms)
+
+    swap(stack, Retainer, "__init__", careless)

@@ -22,7 +22,9 @@ from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream
 from hanse.link.v1 import link_pb2
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
+from hanse.scheduler.shell.retention import Archive
 from hanse.scheduler.shell.session import AgentStream
 from hanse.store.contract import Store
 from tests.sim.fleet import LEVELS
@@ -36,11 +38,19 @@ Dial = Callable[[], Awaitable[Stream[link_pb2.AttachRequest, link_pb2.AttachResp
 class ReplicaParts:
     """A replica and the API beside it, as one process has them."""
 
-    def __init__(self, name: str, store: Store, bus: Bus | None, clock: Clock, rng: Random) -> None:
-        self._replica = Replica(ReplicaConfig(ReplicaId(name), federation=FEDERATION), store, bus, clock, rng)
+    def __init__(
+        self,
+        config: ReplicaConfig,
+        store: Store,
+        bus: Bus | None,
+        clock: Clock,
+        rng: Random,
+        archive: Archive | None,
+    ) -> None:
+        self._replica = Replica(config, store, bus, clock, rng, archive=archive)
         self._services = ApiServices(
             store,
-            identity=Identity("sim", "memory", name),
+            identity=Identity("sim", "memory", config.replica),
             clock=clock,
             rng=rng,
             fleet=self._replica.fleet,
@@ -88,9 +98,19 @@ class ReplicaParts:
         return answer
 
 
-def replica(name: str, store: Store, bus: Bus | None, clock: Clock, rng: Random) -> ReplicaParts:
-    """A replica of that name."""
-    return ReplicaParts(name, store, bus, clock, rng)
+def replica(
+    name: str,
+    store: Store,
+    bus: Bus | None,
+    clock: Clock,
+    rng: Random,
+    *,
+    archive: Archive | None = None,
+    age_s: float = 0.0,
+) -> ReplicaParts:
+    """A replica of that name. With an archive, jobs leave the store `age_s` after their end."""
+    config = ReplicaConfig(ReplicaId(name), federation=FEDERATION, retention=Retention(age_s=age_s))
+    return ReplicaParts(config, store, bus, clock, rng, archive)
 
 
 def agent(pool: PoolName, cluster: ClusterPort, dial: Dial, bus: Bus | None, clock: Clock, rng: Random) -> Agent:

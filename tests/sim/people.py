@@ -255,7 +255,8 @@ class People:
 
     async def _retry(self) -> None:
         """Try a job again that has ended badly, perhaps twice with one request id: it is one job all the same."""
-        ended = [job for job in self.books.specs if self._world.view.states[job].state in _MAY_RETRY]
+        states = self._world.view.states
+        ended = [job for job in self.books.specs if job in states and states[job].state in _MAY_RETRY]
         if not ended or len(self.books.asked) >= RIVALS_FACTOR * self._world.weather.swarm.jobs:
             return
         old, request_id = self._rng.choice(ended), self._request_id()
@@ -284,7 +285,7 @@ class People:
         )
         method, request = self._rng.choice(reads)
         answer = await self._insist(method, request)
-        if job and isinstance(answer, NotFound):
+        if job and isinstance(answer, NotFound) and not self._world.store_checks.is_dropped(job):
             self._world.court.accuse("S8", f"{job} was acknowledged, and {method} does not find it: {answer}", job)
 
     # ---- operators

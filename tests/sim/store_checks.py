@@ -6,12 +6,15 @@ Checked at every revision, from the revision's own events and the values before 
       grant, the queue, the pools' settings) at the revision that it had, and bumps each of those heads;
 * S5, P4  and its grant was written by the very process that commits, since it started;
 * S6  live bindings of a queue are within its quota at every revision that adds to them;
-* S8  a terminal state stays as it is; no job and no spec that was acknowledged ever vanishes;
+* S8  a terminal state stays as it is; a job that was acknowledged leaves the store only whole, after its end, once
+      it is archived and nothing of it is bound; and what has left never comes back, whoever repeats himself;
 * S3, P5  every attempt is new: its number was never used before, and nothing of an older attempt is bound with it;
 * S2  a split gang is told to start by one transaction for all of its parts;
 * S4, P9  what an agent reported took effect under the epoch that its pool has now;
 * P11, P12  a binding moves only together with its job's state key, unless its attempt is dead.
 """
+
+from collections.abc import Container
 
 from hanse.model.ids import Attempt, JobId
 from hanse.model.lifecycle import JobState, State, decode_state
@@ -28,8 +31,10 @@ Author = tuple[str, int]
 class StoreChecks:
     """Fed by the store's hook, after the view."""
 
-    def __init__(self, view: StoreView, court: Court) -> None:
+    def __init__(self, view: StoreView, court: Court, archived: Container[JobId]) -> None:
         self._view = view
+        self._archived = archived
+        self._dropped: dict[JobId, None] = {}
         self._accuse = court.accuse
         self._attempts: dict[JobId, Attempt] = {}
         self._acknowledged: dict[JobId, None] = {}
@@ -45,7 +50,7 @@ class StoreChecks:
             if key.startswith(keys.STATES):
                 self._check_state(keys.job_of(key), event.kind is EventKind.DELETE)
             elif key.startswith(keys.SPECS):
-                self._check_spec(keys.job_of(key))
+                self._check_spec(keys.job_of(key), event.kind is EventKind.DELETE)
         created = list(self._view.created_bindings())
         if created:
             self._check_quota(created)
@@ -56,10 +61,12 @@ class StoreChecks:
         before = self._view.before[keys.state(job)]
         old = decode_state(before.value) if before is not None else None
         if deleted:
-            self._accuse("S8", f"the state of {job} was deleted", job)
+            self._check_dropped(job, old)
             return
         new = self._view.states[job]
         if old is None:
+            if job in self._dropped:
+                self._accuse("S8", f"{job} had ended and was dropped, and waits to run again", job)
             return
         if old.state.terminal and (old.state, old.attempt) != (new.state, new.attempt):
             self._accuse("S8", f"{job} was {old.state.name} and is {new.state.name}", job)
@@ -74,8 +81,20 @@ class StoreChecks:
         if not _may_follow(old, new):
             self._accuse("S8", f"{job} went from {old.state.name} to {new.state.name}, which no event does", job)
 
-    def _check_spec(self, job: JobId) -> None:
-        if self._view.before[keys.spec(job)] is not None:
+    def _check_dropped(self, job: JobId, old: JobState | None) -> None:
+        if old is None or not old.state.terminal:
+            self._accuse("S8", f"{job} was dropped as {old and old.state.name}", job)
+        if job not in self._archived:
+            self._accuse("S8", f"{job} was dropped and is not in the archive", job)
+        if self._view.bindings_of(job):
+            self._accuse("S8", f"{job} was dropped and is still bound (P12)", job)
+        if any(key in self._view.items for key in (keys.spec(job), keys.past(job))):
+            self._accuse("S8", f"of {job} only a part was dropped", job)
+        self._dropped[job] = None
+
+    def _check_spec(self, job: JobId, deleted: bool) -> None:
+        dropped = deleted and keys.state(job) not in self._view.items
+        if self._view.before[keys.spec(job)] is not None and not dropped:
             self._accuse("S8", f"the spec of {job} was changed or deleted", job)
 
     def _check_quota(self, created: list[SeenBinding]) -> None:
@@ -231,22 +250,31 @@ class StoreChecks:
 
     def acknowledged(self, job: JobId) -> None:
         """A user was told that this job exists."""
-        if keys.state(job) not in self._view.items or keys.spec(job) not in self._view.items:
+        if not self._is_there(job):
             self._accuse("S8", f"{job} was acknowledged and is not in the store", job)
         self._acknowledged[job] = None
 
     def cancelled(self, job: JobId) -> None:
         """A user was told that this job is cancelled: it ends, and is not bound again."""
         state = self._view.states.get(job)
-        if state is None or not (state.state.terminal or state.state is State.STOPPING):
+        ends = state is not None and (state.state.terminal or state.state is State.STOPPING)
+        if not ends and job not in self._dropped:
             self._accuse("S8", f"{job} was acknowledged as cancelled and is {state and state.state.name}", job)
         self._cancelled[job] = None
 
     def check_acknowledged(self) -> None:
-        """Every acknowledged job is there, with its spec."""
+        """Every acknowledged job is there, with its spec, or was dropped as it may be."""
         for job in self._acknowledged:
-            if job not in self._view.states or keys.spec(job) not in self._view.items:
+            if not self._is_there(job):
                 self._accuse("S8", f"{job} was acknowledged and is lost", job)
+
+    def is_dropped(self, job: JobId) -> bool:
+        """The job had ended and has left the store."""
+        return job in self._dropped
+
+    def _is_there(self, job: JobId) -> bool:
+        items = self._view.items
+        return job in self._dropped or (keys.state(job) in items and keys.spec(job) in items)
 
 
 def _may_follow(old: JobState, new: JobState) -> bool:

@@ -26,6 +26,7 @@ class Swarm:
         store_late_p: of the lost requests, those that are applied later, up to `late_max_s` after they were sent.
         late_max_s: how long a message may be on its way.
         bus_absent: there never is a bus; one replica alone can live without (P14 is about several).
+        retain_age_s: how long jobs that have ended stay in the store; 0: for ever.
         link_linger_s: how long the other end of a broken connection keeps hearing what was on its way.
     """
 
@@ -58,6 +59,7 @@ class Swarm:
     bus_repeat_p: float = NEVER
     bus_down_every_s: float = NEVER
     bus_absent: bool = False
+    retain_age_s: float = NEVER
 
     cluster_lag_s: float = 0.01
     cluster_error_p: float = NEVER
@@ -138,6 +140,7 @@ BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "every_s": (4.0, 60.0),
     "p": (0.01, 0.25),
     "lag_s": (0.005, 1.0),
+    "age_s": (1.0, 20.0),
 }
 
 
@@ -158,6 +161,8 @@ def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
         bus_absent=rng.random() < 0.1 and replicas == 1,
     )
     drawn |= _draw_families(rng, LATER_FAMILIES)
+    if rng.random() < IN_P:
+        drawn["retain_age_s"] = _draw_rate(rng, "retain_age_s")
     return replace(swarm, **{name: type(getattr(swarm, name))(value) for name, value in {**drawn, **fixed}.items()})
 
 

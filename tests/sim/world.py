@@ -27,6 +27,7 @@ from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, KeyValue, LeaseGone, Txn
 from tests.sim import parts
+from tests.sim.archive import FaultyArchive
 from tests.sim.bus import BusWeather, FaultyBus
 from tests.sim.cluster import FaultyCluster
 from tests.sim.cluster_checks import ClusterChecks, ObservedEngine
@@ -102,7 +103,9 @@ class World:
         self.story = Story(loop)
         self.court = Court(self.story, loop.time, loop.stop)
         self.view = StoreView()
-        self.store_checks = StoreChecks(self.view, self.court)
+        self.archive = FaultyArchive(self.weather)
+        self.retain_age_s = swarm.retain_age_s
+        self.store_checks = StoreChecks(self.view, self.court, self.archive.lines)
         self.cluster_checks = ClusterChecks(self.view, self.court)
         self.summary_checks = SummaryChecks(self.court)
         self.request_lost: Callable[[str, Txn], None] = lambda client, txn: None
@@ -146,7 +149,15 @@ class World:
         self.note(f"{site.name} starts for the {site.runs}. time")
         store = FaultyStore(self.store, actor, self.store_weather, self.story)
         rng = Random(f"{self.rng.random()}")
-        process.replica = parts.replica(site.name, store, self._bus(actor), SimClock(self.loop, actor), rng)
+        process.replica = parts.replica(
+            site.name,
+            store,
+            self._bus(actor),
+            SimClock(self.loop, actor),
+            rng,
+            archive=self.archive if self.retain_age_s else None,
+            age_s=self.retain_age_s,
+        )
         process.task = self.loop.spawn(actor, process.replica.run(), name=f"{site.name}.{site.runs}")
         process.task.add_done_callback(
             lambda task: self._ended(process, task, lambda: self._replica_ended(site, process))
