@@ -2,8 +2,8 @@
 
 A request that breaks a limit is the caller's fault and never succeeds, so it is refused before anything
 is sent, with a message that names the limit and the amount. Sizes are counted generously (each guarded
-key twice, since the failure branch of an etcd transaction reads it back, and a fixed overhead per entry),
-so that a transaction that passes here is below etcd's request limit once it is encoded.
+key twice, since an adapter may want to compare it and read it back, and a fixed overhead per entry), so
+that a transaction that passes here is below etcd's request limit once it is encoded.
 """
 
 import math

@@ -10,6 +10,7 @@ from hanse.store.contract import (
     RANGE_BYTES_MAX,
     Committed,
     Compacted,
+    Conflict,
     Delete,
     ModRevisionIs,
     Put,
@@ -234,3 +235,14 @@ async def _keys_by_pages(store: EtcdStore) -> list[str]:
         start = key_after(found[-1])
         await put(store, f"{found[-1]}-new")
     return found
+
+
+async def test_a_conflict_that_was_compacted_meanwhile_tells_what_is_so_now(one: EtcdServers) -> None:
+    store = await EtcdStore.open(one.options())
+    old = await put(store, "head", b"1")
+    new = await put(store, "head", b"2")
+    await store.compact(new)
+    guarded = txn(Put("head", b"3"), when={"head": old})
+    until_s = asyncio.get_running_loop().time() + 5.0
+    assert await store._conflict(guarded, old, until_s) == Conflict(new, {"head": new})
+    await store.close()

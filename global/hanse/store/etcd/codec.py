@@ -1,14 +1,14 @@
 """Pure: the contract's values as etcd's messages, and back.
 
-A transaction's guards are compared in its condition and read back, keys only, in its failure branch, so that a
-conflict tells in the same step, at the same revision, what is so. ``limits.txn_bytes`` counts each guarded key twice
-for this.
+A transaction's guards are compared in its condition. What they are compared with is read only when they do not hold,
+keys only, at the revision of the answer, where nothing can have changed since. Rejected: the failure branch of the
+transaction, which is made, sent and logged with every transaction, for the few that do not pass.
 
 Messages are filled field by field instead of by constructors with arguments: a third of the time, and a batch of
 forty keys is made of 120 messages.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from hanse.etcd.v3 import rpc_pb2 as pb
@@ -31,15 +31,11 @@ ANY_KEY: Final = b"meta/"
 
 
 def txn_request(txn: Txn) -> pb.TxnRequest:
-    """The transaction; its answer to a conflict is read by ``conflict``."""
+    """The transaction; when it does not pass, ``conflict_request`` asks why."""
     request = pb.TxnRequest()
-    compare, success, failure = request.compare, request.success, request.failure
+    compare, success = request.compare, request.success
     for guard in txn.guards:
-        key = guard.key.encode()
-        compare.add(target=pb.Compare.MOD, key=key, mod_revision=guard.revision)
-        read = failure.add().request_range
-        read.key = key
-        read.keys_only = True
+        compare.add(target=pb.Compare.MOD, key=guard.key.encode(), mod_revision=guard.revision)
     for op in txn.ops:
         if isinstance(op, Put):
             put = success.add().request_put
@@ -52,21 +48,28 @@ def txn_request(txn: Txn) -> pb.TxnRequest:
     return request
 
 
-def conflict(guards: Sequence[Guard], response: pb.TxnResponse) -> Conflict:
+def conflict_request(guards: Iterable[Guard], *, revision: int) -> pb.TxnRequest:
+    """Reads what the guards of a transaction are compared with, at the revision of its answer."""
+    return read_request({guard.key: None for guard in guards}, revision=revision, keys_only=True)
+
+
+def conflict(guards: Iterable[Guard], response: pb.TxnResponse, *, revision: int) -> Conflict:
+    """Why a transaction did not pass, from the answer to ``conflict_request``."""
     current = dict.fromkeys((guard.key for guard in guards), 0)
     for answer in response.responses:
         for kv in answer.response_range.kvs:
             current[kv.key.decode()] = kv.mod_revision
-    return Conflict(response.header.revision, current)
+    return Conflict(revision, current)
 
 
-def read_request(keys: Iterable[str], *, revision: int) -> pb.TxnRequest:
+def read_request(keys: Iterable[str], *, revision: int, keys_only: bool = False) -> pb.TxnRequest:
     """Reads some keys at one revision (0: now)."""
     request = pb.TxnRequest()
     for key in keys:
         read = request.success.add().request_range
         read.key = key.encode()
         read.revision = revision
+        read.keys_only = keys_only
     return request
 
 

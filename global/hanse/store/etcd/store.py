@@ -206,7 +206,20 @@ class EtcdStore:
             return Unknown(self._cluster.refusal)
         if response.succeeded:
             return Committed(response.header.revision)
-        return codec.conflict(txn.guards, response)
+        return await self._conflict(txn, response.header.revision, until_s)
+
+    async def _conflict(self, txn: Txn, revision: int, until_s: float) -> Outcome:
+        """Why the guards did not hold at that revision; if that is compacted by now, what is so now."""
+        while True:
+            request = codec.conflict_request(txn.guards, revision=revision)
+            try:
+                response = await self._txn(request, until_s, repeat=True)
+            except Failed as failed:
+                if failed.fate is not Fate.COMPACTED:
+                    raise self._refusal(failed) from None
+                revision = 0
+                continue
+            return codec.conflict(txn.guards, response, revision=revision or response.header.revision)
 
     async def _failed(self, txn: Txn, failed: Failed) -> Outcome:
         match failed.fate:

@@ -20,7 +20,7 @@ from hanse.store.limits import txn_bytes
 ETCD_REQUEST_BYTES_MAX = 1_572_864
 
 
-def test_a_transaction_compares_does_and_reads_back() -> None:
+def test_a_transaction_compares_and_does_and_nothing_else() -> None:
     txn = Txn((ModRevisionIs("a", 7), ModRevisionIs("ß", 0)), (Put("a", b"1", 9), Delete("b")))
     assert codec.txn_request(txn) == pb.TxnRequest(
         compare=[
@@ -31,10 +31,16 @@ def test_a_transaction_compares_does_and_reads_back() -> None:
             pb.RequestOp(request_put=pb.PutRequest(key=b"a", value=b"1", lease=9)),
             pb.RequestOp(request_delete_range=pb.DeleteRangeRequest(key=b"b")),
         ],
-        failure=[
-            pb.RequestOp(request_range=pb.RangeRequest(key=b"a", keys_only=True)),
-            pb.RequestOp(request_range=pb.RangeRequest(key="ß".encode(), keys_only=True)),
-        ],
+    )
+
+
+def test_why_a_transaction_did_not_pass_is_read_once_for_each_key_where_it_did_not() -> None:
+    guards = (ModRevisionIs("a", 7), ModRevisionIs("ß", 0), ModRevisionIs("a", 8))
+    assert codec.conflict_request(guards, revision=12) == pb.TxnRequest(
+        success=[
+            pb.RequestOp(request_range=pb.RangeRequest(key=b"a", revision=12, keys_only=True)),
+            pb.RequestOp(request_range=pb.RangeRequest(key="ß".encode(), revision=12, keys_only=True)),
+        ]
     )
 
 
@@ -48,14 +54,14 @@ def test_the_largest_transaction_fits_etcd() -> None:
 
 def test_a_conflict_names_every_guarded_key() -> None:
     response = pb.TxnResponse(
-        header=pb.ResponseHeader(revision=12),
+        header=pb.ResponseHeader(revision=15),
         responses=[
             pb.ResponseOp(response_range=pb.RangeResponse(kvs=[pb.KeyValue(key=b"a", mod_revision=5)])),
             pb.ResponseOp(response_range=pb.RangeResponse()),
         ],
     )
     guards = (ModRevisionIs("a", 1), ModRevisionIs("b", 1))
-    assert codec.conflict(guards, response) == Conflict(12, {"a": 5, "b": 0})
+    assert codec.conflict(guards, response, revision=12) == Conflict(12, {"a": 5, "b": 0})
 
 
 def test_a_range_from_the_beginning_has_a_key() -> None:
