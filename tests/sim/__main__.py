@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import fields
 
 from tests.sim.batch import REACH_EVERY, WORKERS, Task, command, run_all
-from tests.sim.mutants import MUTANTS
+from tests.sim.mutants import RUNNABLE
 from tests.sim.reach import joined, report
 from tests.sim.run import Outcome, run_seed
 from tests.sim.swarm import Swarm
@@ -59,7 +59,7 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--story", action="store_true", help="tell everything that happens in the first seed")
     parser.add_argument("--digests", action="store_true", help="print the hash of each seed's trace")
-    parser.add_argument("--mutant", default="", choices=["", *MUTANTS], metavar="BUG", help=_bugs())
+    parser.add_argument("--mutant", default="", choices=["", *RUNNABLE], metavar="BUG", help=_bugs())
     parser.add_argument("--fix", action="append", default=[], metavar="FIELD=VALUE", help="a field of the swarm")
     parser.add_argument("--workers", type=int, default=WORKERS, help=f"processes (default {WORKERS})")
     parser.add_argument("--first-failure", action="store_true", help="stop at the first seed that fails")
@@ -68,7 +68,7 @@ def _options() -> argparse.ArgumentParser:
 
 
 def _bugs() -> str:
-    return f"put a deliberate bug in, and expect it to be found: {', '.join(MUTANTS)}"
+    return f"put a deliberate bug in, and expect it to be found: {', '.join(RUNNABLE)}"
 
 
 def _fixed(text: str) -> tuple[str, float]:

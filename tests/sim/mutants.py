@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.sim import agent_bugs, global_bugs
+from tests.sim import agent_bugs, global_bugs, order_bugs
 from tests.sim.patching import Patch
 from tests.sim.swarm import NOTHING_FIXED
 
@@ -73,3 +73,9 @@ _ALL: Final = (
 )
 
 MUTANTS: Final[dict[str, Mutant]] = {mutant.name: mutant for mutant in _ALL}
+
+UNORDERED: Final = Mutant("set-order", "what is decided depends on the order of a set", 4, order_bugs.walk_a_set)
+"""Breaks no invariant; shows in the digests of equal seeds under different hash seeds."""
+
+RUNNABLE: Final = {**MUTANTS, UNORDERED.name: UNORDERED}
+"""Every deliberate bug that a run can have."""

@@ -19,7 +19,7 @@ from tests.sim import replay
 from tests.sim.fleet import draw_fleet
 from tests.sim.liveness import Unsettled, running_sets_differ, unsettled
 from tests.sim.loop import SimLoop, Stuck
-from tests.sim.mutants import MUTANTS, applied
+from tests.sim.mutants import RUNNABLE, applied
 from tests.sim.nemesis import Nemesis
 from tests.sim.people import People
 from tests.sim.story import LogTeller
@@ -62,7 +62,7 @@ def run_seed(
     gc.collect()
     gc.disable()
     try:
-        bug = MUTANTS[mutant] if mutant else None
+        bug = RUNNABLE[mutant] if mutant else None
         with applied(bug):
             needs = {**(bug.needs if bug else {}), **fixed}
             return _run(seed, draw(Random(f"{seed}/swarm"), needs), began_s, story)

@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from tests.sim.batch import Task, command, run_all
+from tests.sim.mutants import UNORDERED
 from tests.sim.reach import ROOT
 
 SEEDS: Final = 100
@@ -40,6 +41,11 @@ def digests(hash_seed: str, *more: str) -> list[str]:
     lines = [text for text in done.stdout.splitlines() if len(text.split()) == 2 and text.split()[0].isdigit()]
     assert len(lines) == RERUN_SEEDS, done.stdout + done.stderr
     return lines
+
+
+def test_an_order_that_is_left_to_hashing_shows() -> None:
+    bug = ("--mutant", UNORDERED.name)
+    assert digests(HASH_SEEDS[0], *bug) != digests(HASH_SEEDS[1], *bug)
 
 
 @pytest.mark.parametrize("hash_seed", HASH_SEEDS[1:])
