@@ -44,4 +44,9 @@ def test_who_leaves(what: str, ended_s: list[int], terms: dict[str, int], expect
 
 @pytest.mark.parametrize(("queues", "of", "share"), [(1, 1, 100), (1, 3, 33), (2, 3, 66), (0, 3, 0), (0, 0, 100)])
 def test_replicas_share_the_number_by_queues(queues: int, of: int, share: int) -> None:
-    assert Retention(jobs_max=100).share(queues, of) == share
+    assert Retention(jobs_max=100).share(queues, of, orphans=False) == share
+
+
+@pytest.mark.parametrize(("queues", "share"), [(0, 5), (1, 33)])
+def test_who_sees_to_jobs_of_deleted_queues_keeps_some_of_them(queues: int, share: int) -> None:
+    assert Retention(jobs_max=100).share(queues, 3, orphans=True) == share

@@ -17,6 +17,9 @@ from hanse.model.ids import JobId
 LOW_WATER: Final = 0.9
 """Once the limit on the number is passed, so much of it is left."""
 
+ORPHANS_SHARE: Final = 0.05
+"""Of the limit on the number, for jobs of deleted queues; so much may be kept beyond it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:
@@ -32,9 +35,11 @@ class Retention:
     jobs_max: int = 200_000
     drop_per_s: int = 2_000
 
-    def share(self, queues: int, of: int) -> int:
-        """Ended jobs that a replica keeps which sees to so many queues of all."""
-        return self.jobs_max if of <= queues else self.jobs_max * queues // of
+    def share(self, queues: int, of: int, *, orphans: bool) -> int:
+        """Ended jobs that a replica keeps which sees to so many queues of all; `orphans`: and to what belongs to
+        queues that are gone, of which it keeps a few even if it has no queue."""
+        share = self.jobs_max if of <= queues else self.jobs_max * queues // of
+        return max(share, int(self.jobs_max * ORPHANS_SHARE)) if orphans else share
 
 
 class Ended:

@@ -197,13 +197,17 @@ class Retainer:
         return sorted(uid for uid, facts in self._world.queues.items() if facts.root in held)
 
     def _share(self) -> int:
-        return self._retention.share(len(self._mine()), len(self._world.queues))
+        return self._retention.share(len(self._mine()), len(self._world.queues), orphans=self._has_orphans())
+
+    def _has_orphans(self) -> bool:
+        """Whether the jobs of queues that are gone are this replica's to see to."""
+        members = [self._world.replicas[one] for one in sorted(self._world.replicas)]
+        return winner("", members) == self._world.replica
 
     def _spans(self) -> Iterator[tuple[str, str]]:
         """Ranges of states to walk through: my queues, and what belongs to no queue if that is mine to see to."""
         mine = self._mine()
-        members = [self._world.replicas[one] for one in sorted(self._world.replicas)]
-        if winner("", members) != self._world.replica:
+        if not self._has_orphans():
             for uid in mine:
                 yield keys.states(uid), prefix_end(keys.states(uid))
             return
