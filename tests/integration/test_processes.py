@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hanse.api.v1 import job_pb2, job_service_pb2, pool_pb2
+from hanse.api.v1 import event_pb2, job_pb2, job_service_pb2, pool_pb2
 from hanse.client.objects import object_of_spec
 from hanse.up.fleet import load_fleet
 from tests.arch.tree import ROOT
@@ -27,6 +27,7 @@ REATTACH_AFTER_KILL_S = 2.0
 REATTACH_AFTER_STOP_S = 15.0
 SUBMIT_PAUSE_S = 3.0
 LONG = 3_600
+SUBMITTED_AND_BOUND = [event_pb2.EVENT_KIND_SUBMITTED, event_pb2.EVENT_KIND_BOUND]
 DEBUG = {"HANSE_GLOBAL_LOG_LEVEL": "debug", "HANSE_AGENT_LOG_LEVEL": "debug"}
 
 EXAMPLE_FLEET = """
@@ -128,6 +129,12 @@ async def test_every_replica_answers_for_every_pool_and_the_trace_reaches_the_ag
                     assert len(found.status.nodes) == 30, "three pools over two replicas: one is asked for the other"
                     logs = [entry async for entry in client.logs(job, rank=3)]
                     assert logs
+                    [past] = [answer async for answer in client.events(job)]
+                    assert not past.replicas_silent
+                    kinds = [event.kind for event in past.events]
+                    assert (kinds[:2], kinds[-1]) == (SUBMITTED_AND_BOUND, event_pb2.EVENT_KIND_RUNNING)
+                    assert all(event.revision for event in past.events), "told by whoever holds the root"
+        await tell_partly(parts, jobs[0])
         bound = [line for part in parts.replicas for line in lines(part, tmp_path, "binding_sent")]
         moved = [line for part in parts.replicas for line in lines(part, tmp_path, "job_moved")]
         told = [line for part in parts.agents for line in lines(part, tmp_path, "gang_reported")]
@@ -135,6 +142,15 @@ async def test_every_replica_answers_for_every_pool_and_the_trace_reaches_the_ag
             assert {line["job"] for line in found_lines} >= set(jobs)
             assert {line["trace"] for line in found_lines} == {trace}
             assert all(line["attempt"] == 1 and int(str(line["revision"])) > 0 for line in found_lines)
+
+
+async def tell_partly(parts: Parts, job: str) -> None:
+    """A replica that is there and does not answer makes the answer partial; the job's record tells the rest."""
+    parts.replicas[1].freeze()
+    async with parts.client(0) as client:
+        [past] = [answer async for answer in client.events(job)]
+    assert list(past.replicas_silent) == [parts.replicas[1].name]
+    assert [event.kind for event in past.events][:2] == SUBMITTED_AND_BOUND
 
 
 # ---- agents move ----------------------------------------------------------------------------------------------
