@@ -122,7 +122,7 @@ class Details:
             raise InvalidArgument("give one flavor for each pod set", path="flavors")
         found = explain_nodes(self._pool.ledger.inventory, request, tuple(flavors))
         if found.fits:
-            return ("it fits here now",)
+            return ("the nodes here have room for all of it now",)
         near = tuple(miss.text for miss in found.near)
         return near or ((found.refusal.detail,) if found.refusal is not None else ())
 
