@@ -1,4 +1,4 @@
-"""What people do: submit, cancel, cordon, hold, change quota. All of it through the API, as anybody would."""
+"""What people do: submit, cancel, hold, hurry, try again, cordon, change quota; through the API, as anybody would."""
 
 import asyncio
 from dataclasses import replace
@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
 from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import HanseError, Unavailable
-from hanse.model.ids import FlavorName, JobId, QueueName, job_id, queue_uid
+from hanse.model.ids import FlavorName, JobId, QueueName, job_id, queue_of, queue_uid
 from hanse.model.job import (
     EnvVar,
     JobSpec,
@@ -178,13 +178,41 @@ async def uncordon(stage: Stage, line: Line) -> list[str]:
 
 
 async def hold(stage: Stage, line: Line) -> list[str]:
+    """A queue, or a `job=`."""
+    if "job" in line.named:
+        job = stage.job_of(line, line.named["job"])
+        held = job_service_pb2.HoldJobRequest(job=job, request_id=stage.request_id(line))
+        return await stage.order("HoldJob", held)
     request = queue_service_pb2.HoldQueueRequest(name=line.word(0, "a queue"), request_id=stage.request_id(line))
     return await stage.order("HoldQueue", request)
 
 
 async def release(stage: Stage, line: Line) -> list[str]:
+    """A queue, or a `job=`."""
+    if "job" in line.named:
+        job = stage.job_of(line, line.named["job"])
+        released = job_service_pb2.ReleaseJobRequest(job=job, request_id=stage.request_id(line))
+        return await stage.order("ReleaseJob", released)
     request = queue_service_pb2.ReleaseQueueRequest(name=line.word(0, "a queue"), request_id=stage.request_id(line))
     return await stage.order("ReleaseQueue", request)
+
+
+async def hurry(stage: Stage, line: Line) -> list[str]:
+    """A job gets another priority class."""
+    job, wanted = stage.job(line), line.word(1, "a priority class")
+    request = job_service_pb2.UpdateJobRequest(job=job, priority_class=wanted, request_id=stage.request_id(line))
+    return await stage.order("UpdateJob", request)
+
+
+async def retry(stage: Stage, line: Line) -> list[str]:
+    """A job that has ended is tried again; `as=` names the new one from here on."""
+    old, request_id = stage.job(line), stage.request_id(line)
+    told = await stage.order("RetryJob", job_service_pb2.RetryJobRequest(job=old, request_id=request_id))
+    if not told:
+        new = job_id(queue_of(old), ANONYMOUS, request_id, 0)
+        stage.call(line.named.get("as", f"{line.word(0, 'a job')}-again"), new)
+        stage.world.store_checks.acknowledged(new)
+    return told
 
 
 async def quota(stage: Stage, line: Line) -> list[str]:
@@ -223,6 +251,8 @@ VERBS: Final[dict[str, Act]] = {
     "uncordon": uncordon,
     "hold": hold,
     "release": release,
+    "hurry": hurry,
+    "retry": retry,
     "quota": quota,
     "reflavor": reflavor,
 }

@@ -31,7 +31,10 @@ class Stage:
 
     def job(self, line: Line, at: int = 0) -> JobId:
         """The job that a command names."""
-        name = line.word(at, "a job")
+        return self.job_of(line, line.word(at, "a job"))
+
+    def job_of(self, line: Line, name: str) -> JobId:
+        """The job of that name."""
         if name not in self.jobs:
             raise Misread(f"line {line.number}: no job {name} was submitted")
         return self.jobs[name]
