@@ -173,9 +173,9 @@ class AgentSettings(ProcessSettings):
         le=600,
     )
     node_lost_s: float = setting(
-        60.0,
+        300.0,
         "Pods of a real cluster's node that has been silent for so many seconds are given up, and removed by force.",
-        why="Kubernetes itself takes 50 s to call a node silent; a node that reboots is back in a few minutes.",
+        why="Kubernetes tolerates a silent node for as long, after the 50 s that it takes to call it so.",
         ge=1,
         le=_DAY_S,
     )

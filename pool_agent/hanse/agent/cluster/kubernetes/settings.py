@@ -31,7 +31,7 @@ class KubernetesSettings:
     requests_at_once: int = 32
     requests_per_s: float = 400.0
     requests_burst: int = 200
-    node_lost_s: float = 60.0
+    node_lost_s: float = 300.0
     refused_s: float = 45.0
     start_wait_s: float = 4.0
 
