@@ -156,23 +156,51 @@ async def test_more_than_one_transaction_holds_go_at_once() -> None:
     assert on.archive.ids == jobs
 
 
+async def lost_but_bound(store: Store, job: JobId) -> str:
+    """An operator gave the job's pool up, and nobody knows yet that its pods are gone; the key of what is bound."""
+    kv = (await store.read([keys.state(job)])).items[keys.state(job)]
+    state = replace(decode_state(kv.value), state=State.LOST, attempt=1, pools=(0,))  # type: ignore[arg-type]
+    binding = f"{keys.BINDINGS}p0/{job}/00000001.0"
+    ops = (
+        Put(keys.SLOTS, encode(SlotsValue(["p0"]))),
+        Put(keys.pool_config("p0"), encode(PoolConfigValue(0))),  # type: ignore[arg-type]
+        Put(keys.state(job), encode_state(state)),
+        Put(binding, b'{"desired":3,"sets":[],"request":[],"charges":[]}'),
+    )
+    await store.transact(Txn((), ops))
+    return binding
+
+
 async def test_a_job_stays_while_a_part_of_it_has_not_been_released() -> None:
-    """P12: an operator gave its pool up, and nobody knows yet that its pods are gone."""
+    """P12: its agent may come back, and what it then still runs has to be told to stop."""
     async with keeper() as on:
         (job,) = await ended(on.store, 1)
-        kv = (await on.store.read([keys.state(job)])).items[keys.state(job)]
-        state = replace(decode_state(kv.value), state=State.LOST, attempt=1, pools=(0,))  # type: ignore[arg-type]
-        binding = f"{keys.BINDINGS}p0/{job}/00000001.0"
-        ops = (
-            Put(keys.SLOTS, encode(SlotsValue(["p0"]))),
-            Put(keys.pool_config("p0"), encode(PoolConfigValue(0))),  # type: ignore[arg-type]
-            Put(keys.state(job), encode_state(state)),
-            Put(binding, b'{"desired":3,"sets":[],"request":[],"charges":[]}'),
-        )
-        await on.store.transact(Txn((), ops))
+        binding = await lost_but_bound(on.store, job)
         assert await on.retainer().walk() == 0
         await on.store.transact(Txn((), (Delete(binding),)))
-        assert await on.retainer().walk() == 1
+        retainer = on.retainer()
+        assert await retainer.walk() == 1
+
+
+async def test_those_that_cannot_go_yet_do_not_hide_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A walk can mark two jobs, and the two oldest must stay."""
+    monkeypatch.setattr("hanse.scheduler.shell.retention.CANDIDATES_MAX", 2)
+    async with keeper() as on:
+        jobs = await ended(on.store, 6)
+        bindings = [await lost_but_bound(on.store, job) for job in jobs[:2]]
+        retainer = on.retainer()
+        assert [await retainer.walk() for _ in range(3)] == [0, 2, 0]
+        assert on.archive.ids == jobs[2:4]
+        await on.store.transact(Txn((), tuple(Delete(binding) for binding in bindings)))
+        assert [await retainer.walk() for _ in range(2)] == [2, 2]
+
+
+async def test_jobs_go_no_faster_than_they_may() -> None:
+    async with keeper() as on:
+        await ended(on.store, 5)
+        begun_s = CLOCK.monotonic()
+        assert await on.retainer(Retention(age_s=0, drop_per_s=10)).walk() == 5
+        assert CLOCK.monotonic() - begun_s >= 0.5
 
 
 async def test_jobs_of_a_queue_that_is_gone_are_seen_to_and_those_of_others_are_not() -> None:

@@ -54,9 +54,11 @@ class Ended:
         self._oldest: list[tuple[int, JobId]] = []  # a heap, the youngest first: times are negative
         self.total = 0
 
-    def add(self, job: JobId, ended_ms: int) -> None:
-        """One more."""
+    def add(self, job: JobId, ended_ms: int, *, candidate: bool = True) -> None:
+        """One more; one that is no candidate only counts."""
         self.total += 1
+        if not candidate:
+            return
         if len(self._oldest) < self._max:
             heapq.heappush(self._oldest, (-ended_ms, job))
         elif -ended_ms > self._oldest[0][0]:

@@ -143,6 +143,7 @@ class Retainer:
         self._kept = 0
         self._ended_before = 0
         self._failing = False
+        self._waiting: set[JobId] = set()
 
     async def run(self) -> None:
         """Walk, and drop, until cancelled."""
@@ -169,12 +170,15 @@ class Retainer:
             await self._look_through(start, end, ended)
         self._kept = ended.total
         surplus = ended.surplus(age_s=self._retention.age_s, jobs_max=self._share(), now_ms=self._clock.now_ms())
+        waiting: set[JobId] = set()
         for at in range(0, len(surplus), JOBS_PER_ROUND):
-            await self._round(surplus[at : at + JOBS_PER_ROUND])
+            waiting.update(await self._round(surplus[at : at + JOBS_PER_ROUND]))
+        full = len(surplus) == CANDIDATES_MAX
+        self._waiting = waiting if full else set()  # left out by the next walk, lest they hide the rest
         dropped = ended.total - self._kept
         if dropped:
             log.info("jobs_dropped", extra={"jobs": dropped, "kept": self._kept})
-        if len(surplus) == CANDIDATES_MAX:
+        if dropped and full:
             self._walked_s = float("-inf")
         return dropped
 
@@ -221,9 +225,9 @@ class Retainer:
         while start < end:
             page = await self._store.range(start, end, limit=PAGE_KEYS)
             for kv in page.items:
-                state = _state(kv)
+                state, job = _state(kv), keys.job_of(kv.key)
                 if state is not None and state.state.terminal:
-                    ended.add(keys.job_of(kv.key), state.changed_ms)
+                    ended.add(job, state.changed_ms, candidate=job not in self._waiting)
             if not page.more or not page.items:
                 return
             start = key_after(page.items[-1].key)
@@ -231,8 +235,8 @@ class Retainer:
 
     # ---- dropping ----------------------------------------------------------------------------------------------
 
-    async def _round(self, jobs: Sequence[JobId]) -> None:
-        """Archive some jobs and drop them, no faster than allowed."""
+    async def _round(self, jobs: Sequence[JobId]) -> set[JobId]:
+        """Archive some jobs and drop them, no faster than allowed; those that may not go yet."""
         begun_s = self._clock.monotonic()
         ready = await self._ready(jobs)
         if ready:
@@ -244,6 +248,7 @@ class Retainer:
             self._kept -= dropped
         spent_s = self._clock.monotonic() - begun_s
         await asyncio.sleep(max(0.0, len(jobs) / self._retention.drop_per_s - spent_s))
+        return set(jobs).difference(one.job for one in ready)
 
     async def _ready(self, jobs: Sequence[JobId]) -> list[EndedJob]:
         """Those of the jobs that may be dropped, read whole."""
