@@ -236,7 +236,7 @@ class World:
         return tuple(self._pool_of)
 
     def bindings_until(self, revision: int) -> tuple[str, ...]:
-        """Keys of the live bindings that were created at this revision or before; assumed ones are not known to be."""
+        """Keys of the live bindings that were created until this revision; assumed ones are not known to be."""
         return tuple(key for pool in self._pools.values() for key in pool.ledger.created_until(revision))
 
     def is_assumed(self, key: str) -> bool:
