@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from hanse.model.ids import JobId
-from hanse.scheduler.shell.retention import ArchiveFailed, EndedJob
+from hanse.scheduler.shell.departures import ArchiveFailed, EndedJob
 from tests.sim.weather import Weather
 
 FULL_P: Final = 0.2

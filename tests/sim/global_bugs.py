@@ -12,8 +12,9 @@ from hanse.scheduler.core import plan as planning
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell import committer, desired, feed, report_writer
 from hanse.scheduler.shell.committer import Committer
+from hanse.scheduler.shell.departures import NoArchive
 from hanse.scheduler.shell.reports import ReportBook
-from hanse.scheduler.shell.retention import NoArchive, Retainer
+from hanse.scheduler.shell.retention import Retainer
 from hanse.store import keys, moves
 from hanse.store.contract import Event, EventKind, KeyValue, ModRevisionIs, Put
 from tests.sim.patching import original, swap

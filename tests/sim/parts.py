@@ -23,8 +23,8 @@ from hanse.kit.stream import Stream
 from hanse.link.v1 import link_pb2
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.scheduler.core.retention import Retention
+from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
-from hanse.scheduler.shell.retention import Archive
 from hanse.scheduler.shell.session import AgentStream
 from hanse.store.contract import Store
 from tests.sim.fleet import LEVELS

@@ -29,7 +29,7 @@ from hanse.api.v1 import job_spec_pb2
 from hanse.apiserver.job_messages import job_message
 from hanse.apiserver.rows import UNREADABLE, Found, Head, JobRow
 from hanse.kit.clock import Clock
-from hanse.scheduler.shell.retention import ArchiveFailed, EndedJob
+from hanse.scheduler.shell.departures import ArchiveFailed, EndedJob
 from hanse.store.schema import SpecEnvelope
 from hanse.wire.json import Json, message_to_json
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from hanse.kit.clock import Clock
 from hanse.scheduler.core.retention import Retention
-from hanse.scheduler.shell.retention import Archive, NoArchive
+from hanse.scheduler.shell.departures import Archive, NoArchive
 from hanse.up.archive import FileArchive
 from hanse.up.options import default_data
 from hanse.up.settings import setting

@@ -20,9 +20,9 @@ from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
 from hanse.model.occurrence import OccurrenceQuery, RingCursor
 from hanse.model.resources import Resources
+from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.peers import Peers
 from hanse.scheduler.shell.replica import FederationMismatch, Replica, ReplicaConfig
-from hanse.scheduler.shell.retention import Archive
 from hanse.scheduler.shell.session import AgentStream
 from hanse.store.contract import Store
 

@@ -21,8 +21,8 @@ from hanse.model.request import class_hash, gang_request
 from hanse.model.resources import Resources
 from hanse.model.summary import PoolSummary
 from hanse.scheduler.core.retention import Retention
+from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
-from hanse.scheduler.shell.retention import Archive
 from hanse.shape import encode
 from hanse.store import keys, schema
 from hanse.store.contract import Put, Store, Txn

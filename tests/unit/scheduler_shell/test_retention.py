@@ -15,8 +15,9 @@ from hanse.model.reasons import Reason
 from hanse.model.report import GangStatus
 from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.world import World
+from hanse.scheduler.shell.departures import JOBS_PER_TXN, Archive, ArchiveFailed, EndedJob
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
-from hanse.scheduler.shell.retention import JOBS_PER_TXN, Archive, ArchiveFailed, EndedJob, Retainer
+from hanse.scheduler.shell.retention import Retainer
 from hanse.scheduler.shell.states import States
 from hanse.store import keys
 from hanse.store.contract import Conflict, Delete, Put, Store, Txn, prefix_end

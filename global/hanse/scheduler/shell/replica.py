@@ -25,6 +25,7 @@ from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.cycle import Cycle
+from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.details import Details
 from hanse.scheduler.shell.events import Gatherer, Recorder
 from hanse.scheduler.shell.feed import Feed
@@ -33,7 +34,7 @@ from hanse.scheduler.shell.gauges import Gauges
 from hanse.scheduler.shell.janitor import keep_history
 from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
 from hanse.scheduler.shell.report_writer import ReportWriter
-from hanse.scheduler.shell.retention import Archive, Retainer
+from hanse.scheduler.shell.retention import Retainer
 from hanse.scheduler.shell.roots import Roots
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
 from hanse.scheduler.shell.states import States

@@ -1,19 +1,8 @@
 """Drops jobs that ended long ago, once they are in an archive.
 
 The replica that holds the grant of a queue's root sees to its jobs; those of queues that are gone are seen to by the
-rendezvous winner among the replicas. Who does it is never a question of safety: a job is deleted under the guard that
-its state is as it was read, so two replicas that both mean to do it archive it twice and drop it once.
-
-A job is dropped when
-
-* its state is terminal, which nothing changes any more (S8);
-* no binding of it is left (P12): a part that was told to stop and has not been released is still known by it;
-* the record of its submission says *done*, or has run out. While a batch is not stored completely its repetition, or
-  a transaction that is still on its way, stores every job whose state key is absent: a job that ran, ended and was
-  dropped meanwhile would run again. A record that is done answers for at least a day, whether its jobs are still
-  there or not, so a request id means the same job for as long as promised, however early the job is dropped;
-* the archive holds it: its line is on the disk before the transaction is sent. A crash between the two leaves the job
-  in the store, and a second line in the archive later.
+rendezvous winner among the replicas. Who does it is never a question of safety; what a job has to have behind it
+before it may go is told in `departures`.
 
 All is found by walking through the states, from time to time: at a pace of its own, and once more when more jobs have
 ended than are to be kept. So a replica that was away for a week finds on its return what it would have found then.
@@ -24,40 +13,19 @@ the life of every job.
 
 import asyncio
 import logging
-import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
-import msgspec
-from google.protobuf.message import DecodeError
-
-from hanse.api.v1 import job_spec_pb2
 from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
 from hanse.model.ids import JobId, QueueUid
 from hanse.model.lifecycle import JobState, decode_state
 from hanse.scheduler.core.retention import Ended, Retention
 from hanse.scheduler.core.world import World, winner
+from hanse.scheduler.shell.departures import JOBS_PER_TXN, Archive, ArchiveFailed, drop, ready_to_go
 from hanse.scheduler.shell.states import States
 from hanse.store import keys
-from hanse.store.contract import (
-    TXN_OPS_MAX,
-    Committed,
-    Conflict,
-    Delete,
-    KeyValue,
-    ModRevisionIs,
-    Op,
-    ReadResult,
-    Store,
-    StoreUnavailable,
-    Txn,
-    key_after,
-    prefix_end,
-)
-from hanse.store.moves import JobView, read_jobs
-from hanse.store.schema import PastValue, RequestValue, SpecEnvelope, decode, decode_spec
+from hanse.store.contract import KeyValue, Store, StoreUnavailable, key_after, prefix_end
 
 log = logging.getLogger(__name__)
 
@@ -77,45 +45,8 @@ CANDIDATES_MAX: Final = 32_768
 JOBS_PER_ROUND: Final = 128
 """Jobs that are read, archived with one sync of the disk, and dropped; their specs have up to 64 KiB each."""
 
-KEYS_PER_JOB: Final = 4
-JOBS_PER_TXN: Final = TXN_OPS_MAX // KEYS_PER_JOB
-DROP_TRIES_MAX: Final = 3
 RETRY_S: Final = 30.0
 """Pause after the archive, or the store, could not be used."""
-
-UNREADABLE_KEPT_MS: Final = 2 * 86_400_000
-"""A job whose spec is damaged does not say which request made it; after this time no record of it is left."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndedJob:
-    """All that the store holds of a job that has ended; `spec` is None if it is damaged."""
-
-    job: JobId
-    state: JobState
-    state_revision: int
-    envelope: SpecEnvelope | None
-    spec: job_spec_pb2.JobSpec | None
-    past: PastValue | None
-
-
-class Archive(Protocol):
-    """Where jobs go before they are dropped."""
-
-    async def keep(self, jobs: Sequence[EndedJob]) -> None:
-        """Returns when they are safe; the same job may come more than once. Raises ArchiveFailed."""
-        ...
-
-
-class ArchiveFailed(Exception):
-    """The archive could not take the jobs; one line for people that says what to do. They stay in the store."""
-
-
-class NoArchive:
-    """For those who have said that they want none."""
-
-    async def keep(self, jobs: Sequence[EndedJob]) -> None:
-        return None
 
 
 class Retainer:
@@ -238,58 +169,17 @@ class Retainer:
     async def _round(self, jobs: Sequence[JobId]) -> set[JobId]:
         """Archive some jobs and drop them, no faster than allowed; those that may not go yet."""
         begun_s = self._clock.monotonic()
-        ready = await self._ready(jobs)
+        ready = await ready_to_go(self._store, jobs, now_ms=self._clock.now_ms())
         if ready:
             await self._archive.keep(ready)
             self._tell_success(len(ready))
             some = [ready[at : at + JOBS_PER_TXN] for at in range(0, len(ready), JOBS_PER_TXN)]
-            dropped = sum(await asyncio.gather(*(self._drop(one) for one in some)))
+            dropped = sum(await asyncio.gather(*(drop(self._store, one) for one in some)))
             metrics.JOBS_DROPPED.add(dropped)
             self._kept -= dropped
         spent_s = self._clock.monotonic() - begun_s
         await asyncio.sleep(max(0.0, len(jobs) / self._retention.drop_per_s - spent_s))
         return set(jobs).difference(one.job for one in ready)
-
-    async def _ready(self, jobs: Sequence[JobId]) -> list[EndedJob]:
-        """Those of the jobs that may be dropped, read whole."""
-        views = [
-            view
-            for view in (await read_jobs(self._store, jobs)).values()
-            if view.state.state.terminal and not view.parts
-        ]
-        wanted = [key for view in views for key in (keys.spec(view.job), keys.past(view.job))]
-        read = await self._store.read(wanted)
-        ended = [_ended_job(view, read) for view in views]
-        unfinished = await self._unfinished([one.envelope for one in ended if one.envelope is not None])
-        return [one for one in ended if self._may_go(one, unfinished)]
-
-    def _may_go(self, one: EndedJob, unfinished: set[str]) -> bool:
-        if one.envelope is None:
-            return self._clock.now_ms() - one.state.submit_ms > UNREADABLE_KEPT_MS
-        return keys.request(one.envelope.principal, one.envelope.request_id) not in unfinished
-
-    async def _unfinished(self, envelopes: Sequence[SpecEnvelope]) -> set[str]:
-        """Keys of the records of those submissions that are not stored completely."""
-        wanted = dict.fromkeys(keys.request(one.principal, one.request_id) for one in envelopes)
-        items = (await self._store.read(list(wanted))).items
-        return {key for key, kv in items.items() if not decode(kv.value, RequestValue).done}
-
-    async def _drop(self, ended: Sequence[EndedJob]) -> int:
-        """Delete them by one transaction; those that somebody else has touched are left out. How many went.
-
-        An unknown outcome is not settled: the transaction does no harm whenever it arrives, and the next walk sees.
-        """
-        left = list(ended)
-        for _ in range(DROP_TRIES_MAX):
-            outcome = await self._store.transact(_drop_txn(left)) if left else None
-            match outcome:
-                case Committed():
-                    return len(left)
-                case Conflict(current=current):
-                    left = [one for one in left if current.get(keys.state(one.job)) == one.state_revision]
-                case _:
-                    return 0
-        return 0
 
     # ---- telling -----------------------------------------------------------------------------------------------
 
@@ -312,30 +202,3 @@ def _state(kv: KeyValue) -> JobState | None:
         return decode_state(kv.value)
     except ValueError:
         return None  # whoever follows its queue has told of it
-
-
-def _ended_job(view: JobView, read: ReadResult) -> EndedJob:
-    spec, past = read.items.get(keys.spec(view.job)), read.items.get(keys.past(view.job))
-    envelope, message = _read_spec(spec)
-    history = decode(past.value, PastValue) if past is not None else None
-    return EndedJob(view.job, view.state, view.state_revision, envelope, message, history)
-
-
-def _read_spec(kv: KeyValue | None) -> tuple[SpecEnvelope | None, job_spec_pb2.JobSpec | None]:
-    if kv is None:
-        return None, None
-    try:
-        envelope = decode_spec(kv.value)
-        return envelope, job_spec_pb2.JobSpec.FromString(envelope.spec)
-    except (zlib.error, msgspec.DecodeError, DecodeError):
-        return None, None
-
-
-def _drop_txn(ended: Sequence[EndedJob]) -> Txn:
-    ops: list[Op] = []
-    for one in ended:
-        job_keys = [keys.spec(one.job), keys.state(one.job), keys.past(one.job)]
-        if one.spec is not None:
-            job_keys.append(keys.name(one.spec.name, one.job))
-        ops.extend(Delete(key) for key in job_keys)
-    return Txn(tuple(ModRevisionIs(keys.state(one.job), one.state_revision) for one in ended), tuple(ops))
