@@ -1,6 +1,7 @@
 """One watch of the store: a cursor, a bounded buffer, and a wish to be served.
 
-A watch is *served* while the server has it (``watches`` keeps the stream). What comes is cut into whole revisions and
+A watch is *served* while the server has it (``watches`` keeps the stream), or another one is served in whose range
+it lies (``sharing``). What comes is cut into whole revisions and
 put into the buffer; the cursor, ``next_revision``, is the first revision that is not in it. When the buffer is full,
 the watch gives its place on the server back, forgets what came too much, and asks to be served again, from its
 cursor, when the reader has emptied the buffer. So a reader that sleeps for an hour costs one buffer here and nothing
@@ -20,9 +21,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Final, Protocol, Self
 
-from hanse.etcd.v3 import rpc_pb2 as pb
 from hanse.store.contract import WATCH_BATCH_EVENTS_MAX, Compacted, Event, StoreError, StoreUnavailable, WatchBatch
-from hanse.store.etcd import codec
 
 WATCH_BUFFER_EVENTS_MAX: Final = 16_384
 WATCH_BUFFER_BYTES_MAX: Final = 16 * 1_024 * 1_024
@@ -113,18 +112,18 @@ class EtcdWatch:
         """What comes from now on begins at the cursor."""
         self._held_back.clear()
 
-    def offer(self, response: pb.WatchResponse) -> None:
-        """One message of the server. Raises StoreUnavailable for a key that is not text."""
-        if not response.events:
-            if not response.fragment and not self._held_back and response.header.revision >= self.next_revision:
-                self._put((), response.header.revision)
-            return
-        found = self._held_back + codec.events(response.events, from_revision=self.next_revision)
+    def covers(self, other: "EtcdWatch") -> bool:
+        """Whether the other's range lies in its own."""
+        return self.start <= other.start and other.stop <= self.stop
+
+    def offer(self, events: Sequence[Event], *, fragment: bool = False) -> Sequence[Event]:
+        """The next events of its range; those before the cursor are known. Returns what went into the buffer."""
+        found = self._held_back + [event for event in events if event.kv.mod_revision >= self.next_revision]
         self._held_back = []
-        if response.fragment and found:
+        if fragment and found:
             found, self._held_back = _without_last_revision(found)
         if not found:
-            return
+            return ()
         size_bytes = sum(len(event.kv.value) + len(event.kv.key) for event in found)
         if self._events and (
             self._events + len(found) > WATCH_BUFFER_EVENTS_MAX or self._bytes + size_bytes > WATCH_BUFFER_BYTES_MAX
@@ -132,10 +131,20 @@ class EtcdWatch:
             self._waits_for_room = True
             self._held_back = []
             self._serving.unserve(self)
-            return
+            return ()
         for part in _batches(found):
             self._put(part, part[-1].kv.mod_revision)
         self._bytes += size_bytes
+        return found
+
+    def progress(self, revision: int) -> None:
+        """Nothing more comes of revisions up to this one, and the reader shall know."""
+        if not self._held_back and revision >= self.next_revision:
+            self._put((), revision)
+
+    def follow(self, next_revision: int) -> None:
+        """Nothing more comes of revisions before this one. The reader is not told: that would wake it for nothing."""
+        self.next_revision = max(self.next_revision, next_revision)
 
     def compacted(self, error: Compacted) -> None:
         """History is gone; the reader is told after what it has not read yet."""

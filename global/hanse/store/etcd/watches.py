@@ -1,8 +1,8 @@
 """All watches of one store, over one stream to one member.
 
 The stream is opened when there is a watch, and again, at another member if possible, whenever it breaks; every watch
-is then created anew from its cursor. A watch is known on the stream by a number that is never used twice, so whatever
-still comes for one that was given up finds nobody.
+is then created anew from its cursor, unless it can be the guest of another one (``sharing``). A watch is known on the
+stream by a number that is never used twice, so whatever still comes for one that was given up finds nobody.
 
 etcd tells a lost token not as an error of the call but as a *cancelled* answer, older servers in the words of a
 missing permission, and a stream keeps the token that it began with. So the first such answer makes us open the stream
@@ -19,6 +19,7 @@ stream (servers before 3.4.25 and 3.5.8 answer it while events are still under w
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Iterable
 from typing import Final
 
 from hanse.etcd.v3 import rpc_pb2 as pb
@@ -28,12 +29,18 @@ from hanse.store.etcd import codec
 from hanse.store.etcd.cluster import RETRY_FIRST_S, RETRY_MAX_S, TRY_S, Cluster
 from hanse.store.etcd.faults import Failed, Fate, fate_of
 from hanse.store.etcd.member import Member, StreamCall
+from hanse.store.etcd.sharing import Sharing
 from hanse.store.etcd.tokens import Metadata
 from hanse.store.etcd.watch import EtcdWatch
 
 log = logging.getLogger(__name__)
 
 OUTAGE_PATIENCE_S: Final = 5.0
+HOST_BEHIND_MAX: Final = 10_000
+"""Revisions that a watch may be behind the store and still be another one's host: a guest has to wait for it."""
+
+PROGRESS_EVERY_S: Final = 60.0
+"""How often readers of guests are told how far they have come, if nothing else is told."""
 
 
 class Watches:
@@ -44,6 +51,8 @@ class Watches:
         self._loop = asyncio.get_running_loop()
         self._watches: dict[EtcdWatch, int] = {}
         self._by_id: dict[int, EtcdWatch] = {}
+        self._sharing = Sharing()
+        self._progressed_s = self._loop.time()
         self._creating: deque[int] = deque()
         self._last_id = 0
         self._streaming = False
@@ -75,8 +84,11 @@ class Watches:
     # ------------------------------------------------------------------------------------- for the watches
 
     def serve(self, watch: EtcdWatch) -> None:
-        if not self._streaming or self._watches.get(watch) != 0 or not watch.wants_serving:
+        idle = self._watches.get(watch) == 0 and not self._sharing.has_host(watch)
+        if not self._streaming or not idle or not watch.wants_serving:
             self._news.set()
+            return
+        if self._join(watch):
             return
         self._last_id += 1
         self._watches[watch] = self._last_id
@@ -88,15 +100,33 @@ class Watches:
         )
 
     def unserve(self, watch: EtcdWatch) -> None:
+        self._sharing.leave(watch)
         watch_id = self._watches.get(watch, 0)
         if watch_id:
             self._watches[watch] = 0
             del self._by_id[watch_id]
             self._send(pb.WatchRequest(cancel_request=pb.WatchCancelRequest(watch_id=watch_id)))
+            self._part(watch)
 
     def forget(self, watch: EtcdWatch) -> None:
         self.unserve(watch)
         self._watches.pop(watch, None)
+
+    def _join(self, watch: EtcdWatch) -> bool:
+        """Make it the guest of a watch that is not ahead of it, if there is one."""
+        for host in self._by_id.values():
+            near = host.next_revision + HOST_BEHIND_MAX >= self._cluster.revision
+            if host is not watch and host.covers(watch) and near and host.next_revision <= watch.next_revision:
+                self.unserve(watch)
+                watch.begin()
+                self._sharing.join(watch, host)
+                return True
+        return False
+
+    def _part(self, host: EtcdWatch) -> None:
+        """It is not served any more: its guests need another host, or none."""
+        for guest in self._sharing.disband(host):
+            self.serve(guest)
 
     def _send(self, request: pb.WatchRequest) -> None:
         """At most two for each change of a watch; dropped with the stream."""
@@ -149,7 +179,7 @@ class Watches:
         sender = asyncio.create_task(self._write(call), name="etcd-watches-sender")
         self._streaming = True
         try:
-            for watch in tuple(self._watches):
+            for watch in _widest_first(self._watches):
                 self.serve(watch)
             while True:
                 response = await member.read(call)
@@ -158,6 +188,7 @@ class Watches:
         finally:
             self._streaming = False
             self._by_id.clear()
+            self._sharing.clear()
             self._creating.clear()
             self._to_send.clear()
             for watch in self._watches:
@@ -182,15 +213,35 @@ class Watches:
         if response.canceled:
             del self._by_id[watch_id]
             self._watches[watch] = 0
-            self._canceled(watch, response, metadata)
+            try:
+                self._canceled(watch, response, metadata)
+            finally:
+                self._part(watch)
         elif response.created:
             watch.denied = False
         else:
             try:
-                watch.offer(response)
+                self._offer(watch, response)
             except StoreUnavailable as error:
                 self.unserve(watch)
                 watch.tell(error)
+
+    def _offer(self, watch: EtcdWatch, response: pb.WatchResponse) -> None:
+        """What the server has to tell a watch, for it and its guests. Raises StoreUnavailable for a key that is not
+        text."""
+        now_s = self._loop.time()
+        if response.events:
+            found = codec.events(response.events, from_revision=watch.next_revision)
+            self._sharing.feed(watch, watch.offer(found, fragment=response.fragment))
+        elif not response.fragment:
+            watch.progress(response.header.revision)
+            self._sharing.progress(watch, response.header.revision)
+        if now_s - self._progressed_s > PROGRESS_EVERY_S:
+            self._progressed_s = now_s
+            for host in self._by_id.values():
+                self._sharing.progress(host, host.next_revision - 1)
+        if self._watches.get(watch):
+            self._join(watch)
 
     def _canceled(self, watch: EtcdWatch, response: pb.WatchResponse, metadata: Metadata) -> None:
         """The server has ended a watch."""
@@ -214,3 +265,8 @@ class Watches:
             f"{self._cluster.name} does not let {who} watch [{watch.start!r}, {watch.stop!r}): "
             "grant a role that may read and write every key"
         )
+
+
+def _widest_first(watches: Iterable[EtcdWatch]) -> list[EtcdWatch]:
+    """A watch comes before those whose range lies in its own."""
+    return sorted(sorted(watches, key=lambda watch: watch.stop, reverse=True), key=lambda watch: watch.start)
