@@ -140,8 +140,8 @@ class States:
         else:
             job = keys.job_of(event.kv.key)
             self.pending.remove(job)
-            self.starting.pop(job, None)
-            self.held.pop(job, None)
+            for known in (self.starting, self.held, self._taken):
+                known.pop(job, None)
 
     def _waiting(self, job: JobId) -> JobState | None:
         """What is known of a job that waits."""
