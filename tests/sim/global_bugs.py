@@ -10,7 +10,7 @@ from hanse.model.ids import Attempt
 from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
 from hanse.scheduler.core import plan as planning
 from hanse.scheduler.core.world import World
-from hanse.scheduler.shell import committer, desired, feed, report_writer
+from hanse.scheduler.shell import committer, desired, feed, report_writer, states
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.departures import NoArchive
 from hanse.scheduler.shell.reports import ReportBook
@@ -47,6 +47,12 @@ def no_queue_guards(stack: ExitStack) -> None:
 
 def no_grant_guards(stack: ExitStack) -> None:
     _without_guards(stack, lambda key: key.startswith(keys.GRANTS))
+
+
+def ignore_holds(stack: ExitStack) -> None:
+    """A planner does not see which jobs are on hold."""
+    decode = original(states, "decode_state")
+    swap(stack, states, "decode_state", lambda data: replace(decode(data), held=False))
 
 
 def count_only_own_bindings(stack: ExitStack) -> None:

@@ -45,6 +45,7 @@ LOSSES: Final = {"store_request_lost_p": 0.3, "store_late_p": 0.9, "node_mark_ev
 CRASHES: Final = {"replica_crash_every_s": 40.0}
 SLOW_STARTS: Final = {"link_stall_every_s": 5.0, "agent_pause_every_s": 5.0, "split": 1.0, "pools": 3, "nodes_max": 4}
 REFUSALS: Final = {"foreign_every_s": 4.0, "node_mark_every_s": 8.0, "store_reply_lost_p": 0.2}
+HOLDS: Final = {"job_hold_every_s": 4.0}
 FORGETFUL: Final = {"retain_age_s": 2.0}
 
 _ALL: Final = (
@@ -69,6 +70,7 @@ _ALL: Final = (
     Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
     Mutant("release-skipped", "a gang is released before its pods are gone", 80, agent_bugs.release_at_once),
     Mutant("quota-unchecked", "the planner does not look at quota", 20, global_bugs.no_quota),
+    Mutant("hold-ignored", "jobs on hold are planned", 10, global_bugs.ignore_holds, HOLDS),
     Mutant("archive-skipped", "ended jobs are dropped unarchived", 10, global_bugs.drop_unarchived, FORGETFUL),
 )
 

@@ -235,8 +235,10 @@ class People:
         self._world.story.note(f"hears about the hold of {job}: {_told(held)}", job)
         if isinstance(held, HanseError):
             return
+        self._world.store_checks.held(job)
         await asyncio.sleep(self._rng.uniform(*AWAY_S))
         self._world.story.note(f"releases {job}", job)
+        self._world.store_checks.releasing(job)
         await self._insist("ReleaseJob", job_service_pb2.ReleaseJobRequest(job=job, request_id=self._request_id()))
 
     async def _hurry(self) -> None:

@@ -39,6 +39,7 @@ class StoreChecks:
         self._attempts: dict[JobId, Attempt] = {}
         self._acknowledged: dict[JobId, None] = {}
         self._cancelled: dict[JobId, None] = {}
+        self._held: dict[JobId, None] = {}
         self._granted: dict[str, Author] = {}
 
     # ---- by every revision
@@ -72,6 +73,8 @@ class StoreChecks:
             self._accuse("S8", f"{job} was {old.state.name} and is {new.state.name}", job)
         if job in self._cancelled and new.state is State.PENDING:
             self._accuse("S8", f"{job} was acknowledged as cancelled and waits to run again", job)
+        if job in self._held and new.state is State.PENDING and not new.held:
+            self._accuse("S8", f"the hold of {job} was acknowledged, and ended before anybody released it", job)
         if old.held and new.state is State.BOUND:
             self._accuse("S5", f"{job} was bound although it is on hold", job)
         if new.held and new.state is not State.PENDING:
@@ -253,6 +256,17 @@ class StoreChecks:
         if not self._is_there(job):
             self._accuse("S8", f"{job} was acknowledged and is not in the store", job)
         self._acknowledged[job] = None
+
+    def held(self, job: JobId) -> None:
+        """A user was told that this job is on hold: it waits until somebody wants to release it, or it ends."""
+        state = self._view.states.get(job)
+        if state is not None and not state.held and not state.state.terminal:
+            self._accuse("S8", f"{job} was acknowledged as held and is {state.state.name}, not on hold", job)
+        self._held[job] = None
+
+    def releasing(self, job: JobId) -> None:
+        """Somebody is about to release this job."""
+        self._held.pop(job, None)
 
     def cancelled(self, job: JobId) -> None:
         """A user was told that this job is cancelled: it ends, and is not bound again."""
