@@ -96,3 +96,26 @@ def test_what_nobody_asks_for_any_more_is_not_sent_again() -> None:
     box.drop(key("a"))
     assert box.overdue(before_s=1.0)
     assert box.waiting == 0
+
+
+def test_somebody_waits_for_what_is_neither_running_nor_finished() -> None:
+    box = Outbox()
+    box.put(RUNNING)
+    assert not box.urgent
+    box.put(OTHER)
+    assert box.urgent
+    box.take(1, limit=1, now_s=0.0)
+    assert box.urgent
+    box.take(2, limit=1, now_s=0.0)
+    assert not box.urgent
+    box.restart()
+    assert box.urgent
+    box.drop(OTHER.key)
+    assert not box.urgent
+
+
+def test_what_is_overtaken_by_a_patient_report_is_not_urgent_any_more() -> None:
+    box = Outbox()
+    box.put(HELD)
+    box.put(RUNNING)
+    assert not box.urgent

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from hanse.agent.cluster.port import Epoch
+from hanse.agent.core.outbox import PATIENT
 from hanse.bus.inprocess import InProcessBus
 from hanse.model.attach import Refusal, Settings
 from hanse.model.desired import Desired, DesiredAction
@@ -129,6 +130,25 @@ def test_broken_stream_is_dialled_again_at_once_and_unacknowledged_reports_come_
         await stage.until(lambda: len(puppet.reports(key())) > said)
         assert puppet.status(key()) is GangStatus.RUNNING
         assert puppet.batches[-1].epoch == puppet.epoch
+        await stopped(task)
+
+    play(scene)
+
+
+def test_reports_for_which_nobody_waits_gather_and_others_go_at_once() -> None:
+    async def scene(stage: Stage) -> None:
+        puppet, stage.config = stage.puppet, replace(stage.config, report_gather_s=1.0)
+        _, task = stage.start()
+        await stage.until(lambda: puppet.summaries)
+        gangs = [key(name) for name in "abcdefgh"]
+        for gang in gangs:
+            await puppet.bound(gang, pods=1)
+            await asyncio.sleep(0.03)
+        assert all(puppet.reports(gang) for gang in gangs), "somebody waits to hear that they have started"
+        await stage.until(lambda: all(puppet.status(gang) is GangStatus.FINISHED for gang in gangs))
+        patient = [len(b.reports) for b in puppet.batches if {r.status for r in b.reports} <= PATIENT]
+        assert sum(patient) == 2 * len(gangs)
+        assert len(patient) <= len(gangs)
         await stopped(task)
 
     play(scene)

@@ -26,6 +26,8 @@ class AgentConfig:
         summary_heartbeat_s: a summary is sent after this time although nothing changed.
         report_batch_max: reports in one message.
         report_window: batches of reports that may be under way.
+        report_gather_s: reports for which nobody waits (a gang runs, or has finished) go at most so often, or with
+            others: at ten gangs a second each would be a message of its own.
         report_resend_s: a batch that was not acknowledged for so long is sent again.
         reconnect: waits between attachments.
         cluster_retry: waits before a cluster that does not answer is asked again.
@@ -46,6 +48,7 @@ class AgentConfig:
     summary_heartbeat_s: float = 10.0
     report_batch_max: int = 200
     report_window: int = 4
+    report_gather_s: float = 0.2
     report_resend_s: float = 15.0
     reconnect: BackoffPolicy = BackoffPolicy(first_s=0.1, max_s=5.0)
     cluster_retry: BackoffPolicy = BackoffPolicy(first_s=0.1, max_s=5.0)

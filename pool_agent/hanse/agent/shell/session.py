@@ -112,6 +112,7 @@ class Session:
         self._desired: asyncio.Queue[Desired] = asyncio.Queue(DESIRED_WAITING_MAX)
         self._logs = GangLogs()
         self._reports_sent = 0
+        self._reported_s = float("-inf")
         self._summary_sent: PoolSummary | None = None
         self._empty_sent: bytes | None = None
         self._summing = asyncio.Lock()
@@ -221,10 +222,15 @@ class Session:
 
     async def _report(self) -> None:
         await self.accepted.wait()
+        box, config = self._pool.gangs.outbox, self._config
         while True:
-            await self._send_reports(self._welcome.epoch)
+            due_s = self._reported_s + config.report_gather_s
+            if box.urgent or self._clock.monotonic() >= due_s:
+                await self._send_reports(self._welcome.epoch)
+                due_s = self._reported_s + config.report_gather_s
+            left_s = due_s - self._clock.monotonic()
             try:
-                async with asyncio.timeout(self._config.report_resend_s):
+                async with asyncio.timeout(left_s if box.waiting and left_s > 0 else config.report_resend_s):
                     await self._pool.to_report.wait()
             except TimeoutError:
                 pass
@@ -241,6 +247,7 @@ class Session:
             if any(report.status is GangStatus.REFUSED for report in batch):
                 await self._publisher.fresh()
                 await self._send_summary()
+            self._reported_s = now_s
             await self._wire.send(Reports(epoch, self._reports_sent, batch))
             self._pool.traces.reported(batch)
             self._tell(batch)
