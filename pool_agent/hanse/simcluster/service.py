@@ -3,6 +3,7 @@
 Handlers are coroutines on messages; `context` is used for nothing but refusing.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Final
@@ -18,6 +19,9 @@ from hanse.simcluster.pod_lines import PodName
 from hanse.simcluster.refusals import Context, refusing
 
 POOLS_NAMED_MAX: Final = 8
+WATCH_GATHER_S: Final = 0.1
+"""Messages of one watch are so far apart: pods of a gang come up, and end, one after the other. The first change
+after a pause is told at once."""
 
 
 class SimService(sim_pb2_grpc.SimServiceServicer):
@@ -57,6 +61,7 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
             async with aclosing(cluster.changes(request.version)) as changes:
                 async for version, changed in changes:
                     yield wire.watch_message(cluster.engine, version, changed)
+                    await asyncio.sleep(WATCH_GATHER_S)
 
     async def Write(self, request: pb.WriteRequest, context: Context) -> pb.WriteResponse:  # noqa: N802
         async with refusing(context):

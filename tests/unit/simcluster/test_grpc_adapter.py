@@ -3,12 +3,14 @@
 import asyncio
 import socket
 
+import numpy as np
 import pytest
 
 from hanse.agent.cluster.port import ClusterUnavailable, WatchLost
 from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.kit.clock import SystemClock
 from hanse.simcluster.build import build_cluster
+from hanse.simcluster.inputs import FailNodes, pack
 from hanse.simcluster.server import serve
 from tests.unit.simcluster.clusters import spec
 
@@ -51,6 +53,28 @@ async def test_it_finds_a_server_that_comes_up_later() -> None:
                 break
             except ClusterUnavailable:
                 await asyncio.sleep(0)
+    serving.cancel()
+    await asyncio.gather(serving, return_exceptions=True)
+    await port.close()
+
+
+async def test_what_changes_shortly_after_a_message_is_told_together() -> None:
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    cluster = build_cluster(spec(), SystemClock())
+    serving = asyncio.create_task(serve("127.0.0.1:0", {"pool": cluster}, ready=ready.set_result))
+    port = GrpcCluster(await ready, "pool")
+    watch = port.watch(cluster.engine.version)
+    told: list[int] = []
+    async with asyncio.timeout(PATIENCE_S):
+        for node in range(5):
+            cluster.operate(FailNodes(pack(np.array([node], dtype=np.int32)), remove=False))
+            if not told:
+                told.append(len(await anext(watch)))
+            await port.read_claim()  # the server has had its turn
+        while sum(told) < 5:
+            told.append(len(await anext(watch)))
+    assert sum(told) == 5
+    assert len(told) < 5
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     await port.close()
