@@ -12,6 +12,8 @@
 * A broker that closes the connection instead of accepting it is waited for. We hear that, and fail at once.
 * It asks the loop to watch a socket for writing a moment later, when the socket may be closed and its number
   another's. We look again before we do.
+* uvloop lets go of a socket on which the system reports an error, without a word if the library finds nothing wrong
+  with it. The connection is deaf then; we hear of it when we want to write, and give it up.
 * Its connection cannot be cut. A crash is played by closing the socket, by the way that it closes it itself.
 """
 
@@ -108,15 +110,22 @@ class _Client(aiomqtt.Client):
 
     def _watch_for_room(self, sock: Any) -> None:
         current = self._client.socket()
-        if current is not None and current is sock:
+        if current is None or current is not sock:
+            return
+        try:
             self._loop.add_writer(current.fileno(), self._write)
+        except RuntimeError as error:
+            self._broken(ConnectionError(f"the event loop has given the socket up ({error})"))
 
     def _write(self) -> None:
         try:
             self._client.loop_write()
         except OSError as error:
-            if not self._disconnected.done():
-                self._disconnected.set_exception(error)
+            self._broken(error)
+
+    def _broken(self, error: OSError) -> None:
+        if not self._disconnected.done():
+            self._disconnected.set_exception(error)
 
 
 class MqttLink:

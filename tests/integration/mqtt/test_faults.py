@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,11 +15,16 @@ import pytest
 
 from hanse.bus.contract import BusClosed, BusConnection, BusMessage, BusUnavailable, Will
 from hanse.bus.mqtt import REPEATED_TOPICS_MAX, MqttBus
+from hanse.bus.mqtt_link import LinkFailed, MqttLink
+from hanse.kit.process import run as run_on_uvloop
 from tests.contract.bus_contract.test_bus import PATIENCE_S, client, ends, one, until
 from tests.services.mosquitto import Broker
 
 CRASHING_CLIENT: Final = Path(__file__).with_name("crashing_client.py")
 RETRY_S: Final = 0.02
+SO_ZEROCOPY: Final = 60
+MSG_ZEROCOPY: Final = 0x4000000
+PINGREQ: Final = b"\xc0\x00"
 
 
 @pytest.fixture
@@ -36,6 +42,12 @@ async def publish_when_back(connection: BusConnection, topic: str, payload: byte
                 return
             except BusUnavailable:
                 await asyncio.sleep(RETRY_S)
+
+
+async def publish_on(link: MqttLink) -> None:
+    """Until it fails. Raises LinkFailed."""
+    while True:
+        await link.publish("topic", b"x", retain=False, timeout_s=PATIENCE_S)
 
 
 @contextmanager
@@ -211,3 +223,21 @@ async def test_a_burst_to_many_topics_and_a_reader_that_sleeps(broker: Broker, b
         found = {message.topic: message.payload for message in await until(asleep, ends(b"end"))}
         assert found == {**{f"burst/{k:03}": b"3" for k in range(500)}, "burst/end": b"end"}
         assert asleep.dropped == 1500
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the way to make the system report an error is Linux's")
+def test_a_socket_that_the_event_loop_has_given_up_is_a_broken_connection(broker: Broker) -> None:
+    """A notice in the socket's error queue is an error to uvloop, and nothing to the library."""
+
+    async def scene() -> None:
+        link = await MqttLink.open(broker.options, None, "agent", None, lambda message, identifiers: None)
+        sock = link._client._client.socket()
+        assert isinstance(sock, socket.socket)
+        sock.setsockopt(socket.SOL_SOCKET, SO_ZEROCOPY, 1)
+        sock.send(PINGREQ, MSG_ZEROCOPY)
+        with pytest.raises(LinkFailed, match="given the socket up"):
+            await publish_on(link)
+        assert "given the socket up" in (await link.over).cause
+        await link.cut()
+
+    run_on_uvloop(scene())
