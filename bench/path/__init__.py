@@ -11,7 +11,7 @@ At the end, when everything has ended, an auditor that shares no code with the p
 told, what the API lists, what etcd holds and what the clusters have logged of every pod: `lost`, `doubled`.
 
 All processes share the machine. `raw` says what each of them took, beside the budget for it; how full the fleet was;
-and what others computed meanwhile, which a reader of the rate must know.
+and what others computed meanwhile and how fast a processor was, which a reader of the rate must know.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from typing import Final
 from bench.contract import BenchArgs, BenchResult, JsonValue
 from bench.fleet import GPUS_PER_NODE, fleet_text
 from bench.path.budget import budget_table
-from bench.path.cpu import CpuReading, read_cpu
+from bench.path.cpu import CpuReading, read_cpu, yardstick_ms
 from bench.path.federation import Running, running
 from bench.path.load import RUN_MAX_S, Load
 from bench.path.orders import Book, Count, Fill, Finish, Look, Pace, Paced, Rest
@@ -58,6 +58,7 @@ class Window:
     before: Count
     after: Count
     cpu: CpuReading
+    yardstick_ms: float
 
     @property
     def took_s(self) -> float:
@@ -82,8 +83,8 @@ def run(args: Mapping[str, str]) -> BenchResult:
     read = BenchArgs(args)
     load = Load(
         queues=read.whole("QUEUES", 8),
-        window=read.whole("WINDOW", 400),
-        batch=read.whole("BATCH", 50),
+        window=read.whole("WINDOW", 600),
+        batch=read.whole("BATCH", 100),
         skew=read.number("SKEW", 1.5),
         seed=read.whole("SEED", 1),
     )
@@ -127,8 +128,9 @@ async def _rate(federation: Running, plan: Plan) -> Window:
     before, cpu = await client.ask(Look(), Count), read_cpu(federation.pids)
     await asyncio.sleep(plan.seconds)
     after, spent = await client.ask(Look(), Count), read_cpu(federation.pids).since(cpu)
+    yardstick = yardstick_ms()  # while everything still runs
     await client.ask(Rest(), Count)
-    return Window(before, after, spent)
+    return Window(before, after, spent, yardstick)
 
 
 def _result(
@@ -155,6 +157,7 @@ def _result(
         "cpu_us_per_gang": {name: round(us, 1) for name, us in by_process.items()},
         "cpu_cores": {name: round(spent / window.took_s, 3) for name, spent in window.cpu.own_s.items()},
         "others_cores": round(window.cpu.others_s / window.took_s, 3),
+        "yardstick_ms": round(window.yardstick_ms, 1),
         "budget": budget_table(by_process),
         "window": {name: _plain(count) for name, count in (("before", window.before), ("after", window.after))},
         "fleet": {

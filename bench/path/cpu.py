@@ -1,6 +1,11 @@
-"""What processes, and the whole machine, have computed: read from /proc, so only where there is one."""
+"""What processes, and the whole machine, have computed: read from /proc, so only where there is one.
+
+Where a machine is shared, a second of its processors is not always worth the same. So there is a yardstick beside: the
+CPU time of a fixed piece of work.
+"""
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +14,9 @@ from typing import Final
 TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 _IDLE: Final = (3, 4)
 """Of a `cpu` line of /proc/stat: idle, and waiting for disks."""
+
+YARDSTICK_STEPS: Final = 500_000
+YARDSTICK_MASK: Final = 0xFFFF
 
 _GUEST: Final = 8
 """From here on the fields are contained in earlier ones."""
@@ -30,6 +38,15 @@ class CpuReading:
     def others_s(self) -> float:
         """What others than these processes computed."""
         return max(0.0, self.machine_s - sum(self.own_s.values()))
+
+
+def yardstick_ms() -> float:
+    """CPU time that this thread needs for a fixed piece of work in Python, in milliseconds; about 100 ms of it."""
+    begun_s = time.thread_time()
+    kept: dict[int, str] = {}
+    for number in range(YARDSTICK_STEPS):
+        kept[number & YARDSTICK_MASK] = f"gang-{number}"
+    return (time.thread_time() - begun_s) * 1e3
 
 
 def read_cpu(pids: Mapping[str, int]) -> CpuReading:

@@ -9,7 +9,7 @@ import pytest
 from bench.path import quantile
 from bench.path.budget import BUDGET, budget_table
 from bench.path.client import Seen
-from bench.path.cpu import TICKS_PER_S, CpuReading, machine_s, process_s, read_cpu
+from bench.path.cpu import TICKS_PER_S, CpuReading, machine_s, process_s, read_cpu, yardstick_ms
 from bench.path.load import Gang
 from bench.path.orders import Book, Finish, Pace, answer_of, order_of, to_line
 from hanse.api.v1 import job_pb2, job_spec_pb2
@@ -42,6 +42,10 @@ def test_what_others_computed_is_the_rest() -> None:
 def test_own_process_can_be_read() -> None:
     read = read_cpu({"me": os.getpid()})
     assert 0 < read.own_s["me"] <= read.machine_s
+
+
+def test_the_yardstick_takes_its_time_anywhere() -> None:
+    assert 5.0 < yardstick_ms() < 5_000.0
 
 
 # ---- the budget -------------------------------------------------------------------------------------------------
