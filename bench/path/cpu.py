@@ -1,7 +1,7 @@
 """What processes, and the whole machine, have computed: read from /proc, so only where there is one.
 
-Where a machine is shared, a second of its processors is not always worth the same. So there is a yardstick beside: the
-CPU time of a fixed piece of work.
+Where a machine is shared, a second of its processors is not always worth the same. So there is a yardstick beside:
+the CPU time of a fixed piece of work.
 """
 
 import os
