@@ -223,17 +223,17 @@ class Session:
     async def _report(self) -> None:
         await self.accepted.wait()
         box, config = self._pool.gangs.outbox, self._config
+        due = True
         while True:
-            due_s = self._reported_s + config.report_gather_s
-            if box.urgent or self._clock.monotonic() >= due_s:
+            if due or box.urgent:
                 await self._send_reports(self._welcome.epoch)
-                due_s = self._reported_s + config.report_gather_s
-            left_s = due_s - self._clock.monotonic()
+            left_s = self._reported_s + config.report_gather_s - self._clock.monotonic()
             try:
                 async with asyncio.timeout(left_s if box.waiting and left_s > 0 else config.report_resend_s):
                     await self._pool.to_report.wait()
+                due = self._clock.monotonic() >= self._reported_s + config.report_gather_s
             except TimeoutError:
-                pass
+                due = True  # a timer may be a little early: asking the clock, we would wait again for next to nothing
             self._pool.to_report.clear()
 
     async def _send_reports(self, epoch: Epoch) -> None:
