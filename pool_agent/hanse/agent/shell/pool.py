@@ -83,6 +83,7 @@ class Pool:
         levels, dialect: of most nodes, as of the last list.
         traces: tells the stages of traced jobs.
         to_report, to_publish: set when there may be something to report, or to say in a summary.
+        to_report_now: set when somebody waits for a report.
         claim_wanted: set when nothing more can be written under the present claim.
         resyncs, repairs: lists beside those of acceptances, and how many of them found a difference.
     """
@@ -97,6 +98,7 @@ class Pool:
         self.dialect = config.dialect
         self.levels: tuple[Level, ...] = config.levels or ()
         self.to_report = asyncio.Event()
+        self.to_report_now = asyncio.Event()
         self.to_publish = asyncio.Event()
         self.claim_wanted = asyncio.Event()
         self.resyncs = 0
@@ -192,10 +194,16 @@ class Pool:
         self._to_write.set()
         if gangs.to_place:
             self._to_place.set()
-        if gangs.outbox.waiting:
-            self.to_report.set()
+        self.look_at_reports()
         if gangs.changed:
             self.to_publish.set()
+
+    def look_at_reports(self) -> None:
+        """Wake whoever sends them, if there are some."""
+        if self.gangs.outbox.waiting:
+            self.to_report.set()
+        if self.gangs.outbox.urgent:
+            self.to_report_now.set()
 
     async def _place_on(self) -> None:
         while True:

@@ -112,7 +112,6 @@ class Session:
         self._desired: asyncio.Queue[Desired] = asyncio.Queue(DESIRED_WAITING_MAX)
         self._logs = GangLogs()
         self._reports_sent = 0
-        self._reported_s = float("-inf")
         self._summary_sent: PoolSummary | None = None
         self._empty_sent: bytes | None = None
         self._summing = asyncio.Lock()
@@ -147,7 +146,7 @@ class Session:
                     await self._desired.put(desired)
                 case Acknowledged(sequence):
                     self._pool.gangs.acknowledge(sequence)
-                    self._pool.to_report.set()
+                    self._pool.look_at_reports()
                 case Settings(flavors, revision):
                     self._pool.set_flavors(flavors, revision)
                 case DetailRequest() as request:
@@ -222,19 +221,13 @@ class Session:
 
     async def _report(self) -> None:
         await self.accepted.wait()
-        box, config = self._pool.gangs.outbox, self._config
-        due = True
+        pool, config = self._pool, self._config
         while True:
-            if due or box.urgent:
-                await self._send_reports(self._welcome.epoch)
-            left_s = self._reported_s + config.report_gather_s - self._clock.monotonic()
-            try:
-                async with asyncio.timeout(left_s if box.waiting and left_s > 0 else config.report_resend_s):
-                    await self._pool.to_report.wait()
-                due = self._clock.monotonic() >= self._reported_s + config.report_gather_s
-            except TimeoutError:
-                due = True  # a timer may be a little early: asking the clock, we would wait again for next to nothing
-            self._pool.to_report.clear()
+            await self._send_reports(self._welcome.epoch)
+            if not await _within(config.report_gather_s, pool.to_report_now):
+                await _within(config.report_resend_s, pool.to_report)
+            pool.to_report.clear()
+            pool.to_report_now.clear()
 
     async def _send_reports(self, epoch: Epoch) -> None:
         box, config = self._pool.gangs.outbox, self._config
@@ -247,7 +240,6 @@ class Session:
             if any(report.status is GangStatus.REFUSED for report in batch):
                 await self._publisher.fresh()
                 await self._send_summary()
-            self._reported_s = now_s
             await self._wire.send(Reports(epoch, self._reports_sent, batch))
             self._pool.traces.reported(batch)
             self._tell(batch)
@@ -259,3 +251,14 @@ class Session:
                 fields = self._logs.fields(report.key)
                 fields |= {"pool": self._config.pool, "status": report.status.name, "reason": report.reason.name}
                 log.log(level, "gang_reported", extra={**fields, "cause": report.message})
+
+
+async def _within(seconds: float, event: asyncio.Event) -> bool:
+    """Wait for an event for so long; whether it came."""
+    if event.is_set():
+        return True
+    try:
+        async with asyncio.timeout(seconds):
+            return await event.wait()
+    except TimeoutError:
+        return False
