@@ -4,7 +4,8 @@ It shares no code with the product but the generated messages. Its sources are t
 submissions, `JobService.ListJobs`, the store's own keys where it is etcd, and each simulated cluster's `PodLog`,
 which holds every pod that was ever created and what became of it. What it looks for:
 
-* lost: a job that was acknowledged and is not listed or not stored, or a running gang that has no pods;
+* lost: a job that was acknowledged and is not listed or not stored, a running gang that has no pods, or one that
+  succeeded and never had any;
 * left: a binding in the store of a job that does not run;
 * doubled: pods of two attempts of one job at the same time, or an attempt whose pods were created twice, or a job
   whose pods succeeded in two attempts;
@@ -156,6 +157,8 @@ def _lost(
             running = sum(life.running for life in lives.get((job, status.attempt), []))
             if running != pods:
                 yield f"{job}: RUNNING in attempt {status.attempt} with {running} of {pods} pods"
+        if status.state == job_pb2.JOB_STATE_SUCCEEDED and (job, status.attempt) not in lives:
+            yield f"{job}: SUCCEEDED in attempt {status.attempt}, which never had pods"
 
 
 def _doubled(lives: Mapping[Attempt, list[Life]]) -> Iterable[str]:
