@@ -31,7 +31,7 @@ class FactKind(IntEnum):
 
 
 class Counts(msgspec.Struct, frozen=True, array_like=True):
-    """The pods of one gang by phase, and the first thing that went wrong."""
+    """The pods of one gang by phase, the first thing that went wrong, and which of several sets have ended."""
 
     pending: int = 0
     running: int = 0
@@ -42,6 +42,7 @@ class Counts(msgspec.Struct, frozen=True, array_like=True):
     exit_code: int = 0
     reason: str = ""
     infrastructure: bool = False
+    ended_sets: tuple[str, ...] = ()
 
     @property
     def occupying(self) -> int:

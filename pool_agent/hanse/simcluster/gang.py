@@ -360,6 +360,12 @@ class Gang:
         self.cause[leaving] = cause
         self.ended_ms[leaving] = now_ms
 
+    def _ended_sets(self) -> tuple[str, ...]:
+        """The sets of which every pod was created and none occupies its node any more."""
+        occupying = self.occupying
+        ends = zip(self.hold.sets, self.bounds, strict=True)
+        return tuple([held.name for held, (a, b) in ends if a < b <= self.created and not occupying[a:b].any()])
+
     def _fail_first(self, failure: tuple[int, str, bool], touched: Mask) -> None:
         if not self.failure[1] and not self.stopped and touched.any():
             self.failure = failure
@@ -371,7 +377,8 @@ class Gang:
     def _changed(self) -> None:
         """Bring the counts and the due time up to date."""
         _, pending, running, succeeded, failed, stopping, missing = self._by_phase()
-        self.counts = Counts(pending, running, succeeded, failed, stopping, missing, *self.failure)
+        ended = self._ended_sets() if len(self.bounds) > 1 else ()
+        self.counts = Counts(pending, running, succeeded, failed, stopping, missing, *self.failure, ended)
         wave = self.wave_ms[0] if self.wave_ms else FOR_EVER_MS
         deadline = self.deadline_ms if self.counts.occupying else FOR_EVER_MS
         self.due_ms = min(wave, *self.set_end_ms, self.stop_end_ms, deadline)

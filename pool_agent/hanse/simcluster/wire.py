@@ -208,6 +208,7 @@ def counts_message(gang: GangId, c: Counts) -> pb.PodCounts:
         exit_code=c.exit_code,
         reason=c.reason,
         infrastructure=c.infrastructure,
+        ended_sets=c.ended_sets,
     )
 
 

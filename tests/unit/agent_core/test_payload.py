@@ -11,13 +11,22 @@ GPUS = Resources({"nvidia.com/gpu": 8})
 RESERVED = tuple((NodeName(f"node-{i:05}.example.com"), GPUS) for i in range(5_000))
 
 
-@pytest.mark.parametrize("payload", [Payload(), Payload(True, 1_700_000_000_000), Payload(False, 7, RESERVED)])
+@pytest.mark.parametrize(
+    "payload",
+    [
+        Payload(),
+        Payload(True, 1_700_000_000_000),
+        Payload(False, 7, (RESERVED,)),
+        Payload(False, 7, (RESERVED[:7], (), RESERVED[7:])),
+        Payload(False, 7, ((), RESERVED)),
+    ],
+)
 def test_payload_comes_back(payload: Payload) -> None:
     data = encode_payload(payload)
     assert len(data) <= PAYLOAD_BYTES_MAX
     assert decode_payload(data) == payload
 
 
-@pytest.mark.parametrize("data", [b"", b"\x02", b"\xff" * 20])
+@pytest.mark.parametrize("data", [b"", b"\x02", b"\x03" * 20, b"\xff" * 20])
 def test_what_another_version_wrote_says_nothing(data: bytes) -> None:
     assert decode_payload(data) == Payload()

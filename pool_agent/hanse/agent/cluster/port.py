@@ -17,6 +17,8 @@ Rules that an adapter keeps:
   started is the adapter's. The agent stops and forgets such a gang. Other operations of the call are not touched.
 * Pods of a node that is not ready, or of which nobody hears, are told as they were seen last. They are gone when the
   cluster says so, and an adapter that gives them up by itself removes them from the cluster first.
+* Counts name the pod sets that have ended (`PodCounts.ended_sets`), as seen from their pods. A set that was named is
+  named in every later list and count, also by another port of the cluster: others may have its places by then.
 * Watching is a hint (level, not edge): `watch` tells that something changed and what it is now; a lost watch is
   answered with `WatchLost`, and the agent lists again.
 * What carries another federation's label, or none, is foreign: it is counted as usage and never touched.

@@ -180,6 +180,7 @@ def _counts(gang: Gang) -> PodCounts:
         c.exit_code,
         c.reason,
         c.infrastructure,
+        c.ended_sets,
     )
 
 

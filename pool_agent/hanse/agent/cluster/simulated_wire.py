@@ -114,6 +114,7 @@ def counts_from_wire(message: pb.PodCounts) -> PodCounts:
         message.exit_code,
         message.reason,
         message.infrastructure,
+        tuple(message.ended_sets),
     )
 
 

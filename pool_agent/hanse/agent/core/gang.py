@@ -20,6 +20,9 @@ Conclusions, strongest first:
   of a whole one, when stop is desired.
 
 Places are given back at the moment when nothing occupies a node and one of these is true, or the gang is not desired.
+A gang of several sets gives them back set by set: once all of a set has ended, in whatever way, its places are free
+although the other sets run on. What the set took is known from the record all the same.
+
 The record, and with it the finished pods, stays until the binding is gone (P12): from then on it is a tombstone that
 holds no places. A record of which no pod was ever created is the exception: it would hold places for ever in the eyes
 of the cluster, so a stop forgets it. An agent that restarts comes to the same conclusions from records and counts.
@@ -53,6 +56,8 @@ from hanse.model.report import GangReport, GangStatus
 MESSAGE_CHARS_MAX: Final = 500
 """Of a report."""
 
+NO_SETS: Final[frozenset[int]] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -74,8 +79,9 @@ class Gang:
         record, pods: its record in the cluster, written or about to be, and the pods of that.
         stored, started: the cluster has the record; its pods were all told to run.
         counts: of its pods.
-        reserved: what it takes beside its pods.
+        reserved: what it takes beside its pods, set by set.
         placed: it has places on the ledger.
+        given: positions in the record of the sets whose places were given back before the others'.
         start: the order to run it, from when it is known until it is carried out.
         shown: somebody was told that it is held or more; it cannot be refused then.
         rejection: the cluster's reason for taking the whole gang back, "" if there is none.
@@ -96,8 +102,9 @@ class Gang:
     stored: bool = False
     started: bool = False
     counts: PodCounts | None = None
-    reserved: Reserved = ()
+    reserved: tuple[Reserved, ...] = ()
     placed: bool = False
+    given: frozenset[int] = NO_SETS
     start: StartPods | None = None
     shown: bool = False
     rejection: str = ""
@@ -178,6 +185,14 @@ class Gang:
         if self.failure or self.action in (DesiredAction.UNSPECIFIED, DesiredAction.STOP):
             return self.occupies or self.lingers
         return self.record is not None
+
+    @property
+    def ended_sets(self) -> frozenset[int]:
+        """Positions in the record of the sets that occupy nothing, and never will again."""
+        counts = self.counts
+        if counts is None or not counts.ended_sets or self.record is None or not self.complete:
+            return NO_SETS
+        return frozenset(i for i, s in enumerate(self.record.sets) if s.name in counts.ended_sets)
 
     @property
     def blocks_newer(self) -> bool:

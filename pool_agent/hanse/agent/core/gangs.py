@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hanse.agent.core.gang import Failure, Gang
+from hanse.agent.core.gang import NO_SETS, Failure, Gang
 from hanse.agent.core.ledger import Ledger, Placed, Unplaced
 from hanse.agent.core.outbox import Outbox
 from hanse.agent.core.payload import Payload, decode_payload, encode_payload
@@ -139,6 +139,7 @@ class Gangs:
         self._strangers.clear()
         for gang in self._gangs.values():
             gang.placed = gang.stop_told = gang.blocked = False
+            gang.given = NO_SETS
         counts = {c.gang: c for c in state.pods}
         surprises = 0
         listed: dict[GangKey, None] = {}
@@ -369,14 +370,18 @@ class Gangs:
             gang.break_off(f"its spec cannot be read: {error}")
 
     def _account(self, gang: Gang) -> None:
-        holds = gang.holds_places
-        if holds == gang.placed or self._ledger is None:
+        holds, ledger = gang.holds_places, self._ledger
+        if ledger is None:
             return
-        if not holds:
-            self._ledger.give(gang.key)
-        elif gang.record is not None:
-            gang.domains = self._ledger.take(gang.key, gang.record.sets, gang.reserved) or gang.domains
-        gang.placed, self.changed = holds, True
+        if holds != gang.placed:
+            if not holds:
+                ledger.give(gang.key)
+            elif gang.record is not None:
+                gang.domains = ledger.take(gang.key, gang.record.sets, gang.reserved) or gang.domains
+            gang.placed, gang.given, self.changed = holds, NO_SETS, True
+        if holds and (ended := gang.ended_sets - gang.given):
+            ledger.give_sets(gang.key, ended)
+            gang.given, self.changed = gang.given | ended, True
 
     def _report(self, gang: Gang, *, again: bool) -> None:
         if gang.binding is None:

@@ -1,11 +1,11 @@
 """What the gangs need of the node arrays: places, taken and given back by the key of their gang.
 
-`NodeLedger` is that over an inventory. It remembers for each gang what it took, so that giving back is the exact
-inverse even if nodes have changed or gone in between.
+`NodeLedger` is that over an inventory. It remembers for each gang what it took and has not given back, so that giving
+back is the exact inverse even if nodes have changed or gone in between, and happens once for each pod set.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from hanse.agent.core.facts import NodeFacts
@@ -23,16 +23,21 @@ from hanse.model.resources import Resources
 from hanse.shape.refuse import NoFit
 
 Reserved = tuple[tuple[NodeName, Resources], ...]
-"""What a gang takes beside its pods, because it has domains for itself."""
+"""What a pod set takes beside its pods, because it has domains for itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """Every pod has a node. `domains`: what the gang uses by level, for people."""
+    """Every pod has a node.
+
+    Attributes:
+        domains: what the gang uses by level, for people.
+        reserved: one for each of `sets`, in their order.
+    """
 
     sets: tuple[SetPlace, ...]
     domains: tuple[LevelUse, ...] = ()
-    reserved: Reserved = ()
+    reserved: tuple[Reserved, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +68,12 @@ class Ledger(Protocol):
         """Take places for the gang; `request.sets[i]` is of `sets[i]`."""
         ...
 
-    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: Reserved) -> tuple[LevelUse, ...]:
+    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: tuple[Reserved, ...]) -> tuple[LevelUse, ...]:
         """Count what the cluster's records say that the gang has, also where it is more than there is."""
+        ...
+
+    def give_sets(self, key: GangKey, positions: Set[int]) -> None:
+        """The sets at these positions of what was placed or taken have no places any more, the others have theirs."""
         ...
 
     def give(self, key: GangKey) -> None:
@@ -100,11 +109,11 @@ class NodeLedger:
         self.inventory.take(result)
         self._held[key] = result
         placed = tuple(_set_place(s, sets[s.set_index]) for s in result.sets)
-        return Placed(placed, result.part.domains, tuple(r for s in result.sets for r in s.reserved))
+        return Placed(placed, result.part.domains, tuple(s.reserved for s in result.sets))
 
-    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: Reserved) -> tuple[LevelUse, ...]:
+    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: tuple[Reserved, ...]) -> tuple[LevelUse, ...]:
         """See Ledger."""
-        parts = [self._recorded(i, s, reserved if i == 0 else ()) for i, s in enumerate(sets)]
+        parts = [self._recorded(i, s, reserved[i] if i < len(reserved) else ()) for i, s in enumerate(sets)]
         placement = Placement(tuple(parts), part_of(self.inventory, tuple(parts)))
         self.inventory.take(placement)
         self._held[key] = placement
@@ -120,6 +129,15 @@ class NodeLedger:
             node = self.inventory.node(name)
             hosts.append(HostUse(name, () if node is None else node.path, rank, 1))
         return SetPlacement(index, s.flavor, s.resources, tuple(hosts), reserved)
+
+    def give_sets(self, key: GangKey, positions: Set[int]) -> None:
+        """See Ledger."""
+        held = self._held.get(key)
+        if held is None:
+            return
+        self.inventory.give(replace(held, sets=tuple(s for i, s in enumerate(held.sets) if i in positions)))
+        left = (replace(s, hosts=(), reserved=()) if i in positions else s for i, s in enumerate(held.sets))
+        self._held[key] = replace(held, sets=tuple(left))
 
     def give(self, key: GangKey) -> None:
         """See Ledger."""

@@ -78,7 +78,11 @@ class GangRecord:
 class PodCounts:
     """The pods of one gang by phase, as arrays would count them: cheap for gangs of thousands.
 
-    `missing` are pods of the record that no longer exist although they were started.
+    Attributes:
+        missing: pods of the record that no longer exist although they were started.
+        ended_sets: names of the pod sets of which every pod was created and none occupies its node any more: they
+            succeeded, failed or are gone, and nothing brings them back. Always empty of a gang of one set, where the
+            numbers say it.
     """
 
     gang: GangKey
@@ -91,6 +95,7 @@ class PodCounts:
     exit_code: int = 0
     reason: str = ""
     infrastructure: bool = False
+    ended_sets: tuple[str, ...] = ()
 
     @property
     def existing(self) -> int:

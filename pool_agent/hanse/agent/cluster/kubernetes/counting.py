@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from hanse.agent.cluster.kubernetes.stored import Stored
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod
-from hanse.agent.cluster.port import GangKey, PodCounts, PodPhase
+from hanse.agent.cluster.port import GangKey, PodCounts, PodPhase, SetPlace
 
 MISSING = "PodGone"
 
@@ -28,9 +28,9 @@ class Underway:
 def counts_of(key: GangKey, stored: Stored | None, pods: Iterable[OwnPod], start: Underway | None) -> PodCounts:
     """How the pods of a gang are counted, whether or not it has a record."""
     if stored is None:
-        return _counted(key, [pod for pod in pods if not pod.gated], 0)
+        return _counted(key, [pod for pod in pods if not pod.gated], 0, ())
     if stored.complete is not None:
-        return _counted(key, [pod for pod in pods if pod.epoch == stored.complete], stored.pods)
+        return _counted(key, [pod for pod in pods if pod.epoch == stored.complete], stored.pods, stored.record.sets)
     if start is None or not stored.record.started or stored.stopped:
         return PodCounts(key)
     if start.refusal:
@@ -38,7 +38,7 @@ def counts_of(key: GangKey, stored: Stored | None, pods: Iterable[OwnPod], start
     return PodCounts(key, pending=stored.pods)
 
 
-def _counted(key: GangKey, pods: list[OwnPod], wanted: int) -> PodCounts:
+def _counted(key: GangKey, pods: list[OwnPod], wanted: int, sets: tuple[SetPlace, ...]) -> PodCounts:
     by_phase = dict.fromkeys(PodPhase, 0)
     for pod in pods:
         by_phase[pod.phase] += 1
@@ -63,4 +63,11 @@ def _counted(key: GangKey, pods: list[OwnPod], wanted: int) -> PodCounts:
         exit_code,
         reason,
         infrastructure,
+        _ended_sets(pods, sets) if len(sets) > 1 else (),
     )
+
+
+def _ended_sets(pods: list[OwnPod], sets: tuple[SetPlace, ...]) -> tuple[str, ...]:
+    """The sets of a complete gang of which no pod occupies a node any more; none is created again."""
+    occupying = {pod.key.pod_set for pod in pods if not pod.ended}
+    return tuple(held.name for held in sets if held.name not in occupying)

@@ -604,6 +604,7 @@ class PodCounts(_message.Message):
     EXIT_CODE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     INFRASTRUCTURE_FIELD_NUMBER: _builtins.int
+    ENDED_SETS_FIELD_NUMBER: _builtins.int
     pending: _builtins.int
     """Created, not running yet."""
     running: _builtins.int
@@ -626,6 +627,10 @@ class PodCounts(_message.Message):
     def gang(self) -> Global___GangKey:
         """Gang."""
 
+    @_builtins.property
+    def ended_sets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the pod sets of which every pod was created and none occupies its node any more; none for a gang of one."""
+
     def __init__(
         self,
         *,
@@ -639,10 +644,11 @@ class PodCounts(_message.Message):
         exit_code: _builtins.int = ...,
         reason: _builtins.str = ...,
         infrastructure: _builtins.bool = ...,
+        ended_sets: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gang", b"gang"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exit_code", b"exit_code", "failed", b"failed", "gang", b"gang", "infrastructure", b"infrastructure", "missing", b"missing", "pending", b"pending", "reason", b"reason", "running", b"running", "stopping", b"stopping", "succeeded", b"succeeded"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ended_sets", b"ended_sets", "exit_code", b"exit_code", "failed", b"failed", "gang", b"gang", "infrastructure", b"infrastructure", "missing", b"missing", "pending", b"pending", "reason", b"reason", "running", b"running", "stopping", b"stopping", "succeeded", b"succeeded"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
