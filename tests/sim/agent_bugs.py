@@ -79,3 +79,15 @@ def release_at_once(stack: ExitStack) -> None:
             self.released = True
 
     swap(stack, Gang, "settle", hasty)
+
+
+def give_all_sets_back(stack: ExitStack) -> None:
+    """Once one pod set has ended, the places of all sets of its gang are given back."""
+    settle_sets = original(Gang, "_settle_sets")
+
+    def hasty(self: Gang, names: tuple[str, ...]) -> None:
+        settle_sets(self, names)
+        if self.ended and self.record is not None:
+            self.ended = frozenset(range(len(self.record.sets)))
+
+    swap(stack, Gang, "_settle_sets", hasty)

@@ -69,6 +69,7 @@ _ALL: Final = (
     Mutant("attempt-check", "reports of any attempt are taken", 80, global_bugs.no_attempt_check, REFUSALS),
     Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
     Mutant("release-skipped", "a gang is released before its pods are gone", 80, agent_bugs.release_at_once),
+    Mutant("sets-given-early", "sets of a gang are free when one has ended", 20, agent_bugs.give_all_sets_back),
     Mutant("quota-unchecked", "the planner does not look at quota", 20, global_bugs.no_quota),
     Mutant("hold-ignored", "jobs on hold are planned", 10, global_bugs.ignore_holds, HOLDS),
     Mutant("archive-skipped", "ended jobs are dropped unarchived", 10, global_bugs.drop_unarchived, FORGETFUL),

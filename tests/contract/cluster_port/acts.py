@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final
 
 from hanse.agent.cluster.port import (
@@ -28,6 +29,7 @@ FEDERATION: Final = "fed"
 FIRST: Final = Epoch(1, 10)
 SECOND: Final = Epoch(1, 20)
 SET: Final = "worker"
+LEADER: Final = "leader"
 
 
 def key(number: int = 1, *, attempt: int = 1, part: int = 0) -> GangKey:
@@ -46,6 +48,12 @@ def record(
     places = tuple(NodeName(node) for node in nodes)
     held = SetPlace(SET, first_rank, places, FlavorName("h100"), resources)
     return GangRecord(gang, 7, (held,), False, payload)
+
+
+def with_leader(held: GangRecord, node: str, *, resources: Resources = POD) -> GangRecord:
+    """The same gang with a set of one more pod before the others."""
+    leader = SetPlace(LEADER, 0, (NodeName(node),), FlavorName("h100"), resources)
+    return replace(held, sets=(leader, *held.sets))
 
 
 def start(gang: GangKey, *runs: PodRun, duration_s: int = 0) -> StartPods:

@@ -1,5 +1,6 @@
 """Records and pods: held, started, ended, stopped, forgotten; every operation alone and idempotent."""
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -9,16 +10,16 @@ from hanse.agent.cluster.port import (
     ClusterPort,
     Done,
     ForgetGang,
-    GangRecord,
+    GangChanged,
     HoldGang,
     PodPhase,
     Rejected,
-    SetPlace,
     StopPods,
 )
-from hanse.model.ids import FlavorName, NodeName
 from tests.contract.cluster_port.acts import (
     FIRST,
+    LEADER,
+    PATIENCE_S,
     SET,
     counts_in,
     forgotten,
@@ -29,6 +30,7 @@ from tests.contract.cluster_port.acts import (
     start,
     until,
     until_counts,
+    with_leader,
 )
 from tests.contract.cluster_port.homes import FOR_LONG_S, GPUS_PER_NODE, SMALL_POD, ClusterHome
 
@@ -128,15 +130,49 @@ async def test_a_gang_does_not_outlast_its_duration(home: ClusterHome, agent: Cl
 
 
 async def test_pods_are_told_by_set_and_rank(home: ClusterHome, agent: ClusterPort, nodes: list[str]) -> None:
-    workers = SetPlace(SET, 4, tuple(NodeName(n) for n in nodes[:3]), FlavorName("h100"), SMALL_POD)
-    leader = SetPlace("leader", 0, (NodeName(nodes[3]),), FlavorName("h100"), SMALL_POD)
-    held = GangRecord(key(), 7, (leader, workers), False)
-    runs = (home.run("leader", seconds=FOR_LONG_S), home.run(SET, seconds=FOR_LONG_S))
+    held = with_leader(record(key(), nodes[:3], first_rank=4, resources=SMALL_POD), nodes[3], resources=SMALL_POD)
+    runs = (home.run(LEADER, seconds=FOR_LONG_S), home.run(SET, seconds=FOR_LONG_S))
     assert await agent.write(FIRST, [HoldGang(held), start(held.key, *runs)]) == (Done(), Done())
     await until_counts(agent, held.key, lambda c: c.running == 4)
     told = [(pod.pod_set, pod.rank, pod.node, pod.phase) for pod in await agent.pods(held.key)]
-    expected = [("leader", 0, nodes[3]), (SET, 4, nodes[0]), (SET, 5, nodes[1]), (SET, 6, nodes[2])]
+    expected = [(LEADER, 0, nodes[3]), (SET, 4, nodes[0]), (SET, 5, nodes[1]), (SET, 6, nodes[2])]
     assert told == [(*pod, PodPhase.RUNNING) for pod in expected]
+
+
+async def test_a_set_that_has_ended_is_named_and_makes_room(
+    home: ClusterHome, agent: ClusterPort, nodes: list[str]
+) -> None:
+    """Its record and its pods stay, and it stays named for whoever lists, however the other set ends."""
+    held, other = with_leader(record(key(1), nodes[:2]), nodes[2]), record(key(2), nodes[2:3])
+    runs = (home.run(LEADER, seconds=0.2), home.run(SET, seconds=FOR_LONG_S))
+    await agent.write(FIRST, [HoldGang(held), start(held.key, *runs)])
+    assert (await until_counts(agent, held.key, lambda c: c.running == 3)).ended_sets == ()
+    counts = await until_counts(agent, held.key, lambda c: c.succeeded == 1)
+    assert (counts.running, counts.ended_sets) == (2, (LEADER,))
+    await run_gang(agent, other, home.run(SET, seconds=FOR_LONG_S))
+    await until_counts(agent, other.key, lambda c: c.running == 1)
+    for state in (await agent.list(), await home.port().list()):
+        assert counts_in(state, held.key) == counts
+        assert [r.sets for r in state.records if r.key == held.key] == [held.sets]
+    assert len(await agent.pods(held.key)) == 3
+    await agent.write(FIRST, [StopPods(held.key)])
+    gone = await until_counts(agent, held.key, lambda c: c.occupying == 0)
+    assert (gone.succeeded, gone.ended_sets) == (1, (LEADER, SET))
+
+
+async def test_a_set_that_has_ended_is_told_to_who_watches(
+    home: ClusterHome, agent: ClusterPort, nodes: list[str]
+) -> None:
+    held = with_leader(record(key(), nodes[:2]), nodes[2])
+    runs = (home.run(LEADER, seconds=FOR_LONG_S), home.run(SET, seconds=0.2, exit_code=1))
+    await agent.write(FIRST, [HoldGang(held), start(held.key, *runs)])
+    version = (await agent.list()).version
+    async with asyncio.timeout(PATIENCE_S):
+        async for events in agent.watch(version):
+            told = [e.counts for e in events if isinstance(e, GangChanged) and e.counts.failed == 2]
+            if told:
+                break
+    assert (told[0].running, told[0].ended_sets) == (1, (SET,))
 
 
 async def test_stopped_pods_end_and_stay_visible(home: ClusterHome, agent: ClusterPort, nodes: list[str]) -> None:

@@ -7,6 +7,7 @@ import pytest
 from hanse.agent.cluster.port import AcceptRevision, ClusterPort, HoldGang
 from tests.contract.cluster_port.acts import (
     FIRST,
+    LEADER,
     SET,
     counts_in,
     forgotten,
@@ -14,7 +15,9 @@ from tests.contract.cluster_port.acts import (
     node_names,
     record,
     run_gang,
+    start,
     until_counts,
+    with_leader,
 )
 from tests.contract.cluster_port.homes import FOR_LONG_S, ClusterHome
 
@@ -62,3 +65,14 @@ async def test_dead_machines_stay_dead(home: ClusterHome, agent: ClusterPort) ->
     state = await home.port().list()
     assert counts_in(state, held.key).missing == 1
     assert [node.name for node in state.nodes if not node.ready] == [nodes[0]]
+
+
+async def test_sets_that_have_ended_outlive_a_restart(home: ClusterHome, agent: ClusterPort) -> None:
+    nodes = await node_names(agent)
+    held = with_leader(record(key(), nodes[:2]), nodes[2])
+    runs = (home.run(LEADER, seconds=0.1), home.run(SET, seconds=FOR_LONG_S))
+    await agent.write(FIRST, [HoldGang(held), start(held.key, *runs)])
+    before = await until_counts(agent, held.key, lambda c: (c.succeeded, c.running) == (1, 2))
+    await home.restart()
+    assert counts_in(await home.port().list(), held.key) == before
+    assert before.ended_sets == (LEADER,)

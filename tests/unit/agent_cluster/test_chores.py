@@ -1,14 +1,17 @@
 """What is to be done about pods, and how they are counted meanwhile."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hanse.agent.cluster.kubernetes.chores import Delete, GiveUp, Remove, Ungate, Wish, chores
 from hanse.agent.cluster.kubernetes.counting import Underway, counts_of
+from hanse.agent.cluster.kubernetes.names import PodKey
 from hanse.agent.cluster.kubernetes.stored import Stored
+from hanse.agent.cluster.kubernetes.verdicts import own_pod_of
 from hanse.agent.cluster.port import PodCounts
-from tests.unit.agent_cluster.objects import EPOCH, GANG, LATER, record, seen
+from tests.unit.agent_cluster.objects import EPOCH, GANG, LATER, SET, own, record, seen
 from tests.unit.agent_cluster.test_verdicts import UNSCHEDULABLE, exited
 
 HELD = Stored(record("n0", "n1", started=False))
@@ -112,6 +115,23 @@ def test_counts_of_a_gated_pod(stored: Stored, start: Underway | None, expected:
 def test_a_late_pod_does_not_hide_that_one_is_missing() -> None:
     counts = counts_of(GANG, COMPLETE, [seen(0, **RUNNING), seen(1, **LATE)], None)
     assert (counts.running, counts.pending, counts.missing) == (1, 0, 1)
+
+
+def test_sets_that_have_ended_are_named() -> None:
+    """Others are not: they run, are gated still, or nobody knows yet whether all of the gang was created."""
+    places = replace(record("n0").sets[0], name="driver"), record("n0", "n1").sets[0]
+    stored = replace(COMPLETE, record=replace(COMPLETE.record, sets=places))
+    driver = own_pod_of(PodKey(GANG, "driver", 0), own(0, **DONE))
+    pods = [driver, seen(0, **DONE), seen(1, **RUNNING)]
+    assert counts_of(GANG, stored, pods, None).ended_sets == ("driver",)
+    assert counts_of(GANG, stored, pods[1:], None).ended_sets == ("driver",)
+    assert counts_of(GANG, stored, [driver, seen(0, **DONE), seen(1, **LEAVING)], None).ended_sets == ("driver",)
+    assert counts_of(GANG, stored, [driver, *(seen(rank, **DONE) for rank in (0, 1))], None).ended_sets == (
+        "driver",
+        SET,
+    )
+    assert counts_of(GANG, replace(stored, complete=None), pods, Underway()).ended_sets == ()
+    assert counts_of(GANG, COMPLETE, [seen(rank, **DONE) for rank in (0, 1)], None).ended_sets == ()
 
 
 def failed_at(second: int, code: int) -> dict[str, Any]:

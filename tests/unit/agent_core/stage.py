@@ -38,6 +38,7 @@ H100: Final = FlavorName("h100")
 FLAVORS: Final = (Flavor(H100, 0, (Requirement("gpu", Operator.IN, ("h100",)),)),)
 LEVELS: Final = (Level("rack", "rack"),)
 HOSTS: Final = 4
+SETS: Final = ("worker", "driver")
 NOW_MS: Final = 1_000_000
 
 
@@ -47,12 +48,13 @@ def nodes(count: int = HOSTS) -> tuple[NodeFacts, ...]:
 
 
 def parse(spec: bytes) -> JobSpec:
-    """Specs of these tests say how many pods of a whole host they have."""
+    """Specs of these tests say how many pods of a whole host each set has."""
     try:
-        count = int(spec)
+        counts = [int(count) for count in spec.split(b"+")]
     except ValueError:
         raise InvalidArgument("that is no spec", path="spec") from None
-    return JobSpec("train", QueueName("q"), (PodSet("worker", count, count, POD),), duration_s=60)
+    sets = tuple(PodSet(name, count, count, POD) for name, count in zip(SETS, counts, strict=False))
+    return JobSpec("train", QueueName("q"), sets, duration_s=60)
 
 
 def key(job: str = "j", attempt: int = 1, part: int = 0) -> GangKey:
@@ -65,11 +67,13 @@ def bound(
     action: DesiredAction = DesiredAction.START,
     *,
     pods: int = 2,
+    drivers: int = 0,
     changed: int = 0,
 ) -> Binding:
-    """A binding created at `revision`, and changed last at `changed`."""
-    sets = (BoundSet("worker", pods, 0, H100),)
-    spec = b"" if action is DesiredAction.STOP else str(pods).encode()
+    """A binding created at `revision`, and changed last at `changed`; a set of drivers comes after the workers."""
+    counts = (pods, drivers) if drivers else (pods,)
+    sets = tuple(BoundSet(name, count, 0, H100) for name, count in zip(SETS, counts, strict=False))
+    spec = b"" if action is DesiredAction.STOP else b"+".join(str(count).encode() for count in counts)
     return Binding(gang, revision, changed or revision, action, sets, spec)
 
 
@@ -78,10 +82,13 @@ def told(binding: Binding, action: DesiredAction, revision: int) -> Binding:
     return replace(binding, action=action, revision=revision)
 
 
-def record(gang: GangKey, revision: int, *names: str, started: bool = True) -> GangRecord:
+def record(
+    gang: GangKey, revision: int, *names: str, drivers: tuple[str, ...] = (), started: bool = True
+) -> GangRecord:
     """A record as another run of the agent left it."""
-    places = SetPlace("worker", 0, tuple(NodeName(n) for n in names), H100, POD)
-    return GangRecord(gang, revision, (places,), started)
+    nodes_of = (names, drivers) if drivers else (names,)
+    places = [SetPlace(s, 0, tuple(map(NodeName, on)), H100, POD) for s, on in zip(SETS, nodes_of, strict=False)]
+    return GangRecord(gang, revision, tuple(places), started)
 
 
 class Stage:
@@ -128,7 +135,7 @@ class Stage:
         """Like `write`, only the kinds of operations."""
         return [type(op).__name__ for op in self.write(answer)]
 
-    def count(self, gang: GangKey, **counts: int | str | bool) -> None:
+    def count(self, gang: GangKey, **counts: int | str | bool | tuple[str, ...]) -> None:
         """The watch tells how the pods of a gang are."""
         self.gangs.observe([GangChanged(PodCounts(gang, **counts))], now_ms=self.now_ms)  # type: ignore[arg-type]
 

@@ -7,6 +7,7 @@ from hanse.agent.core.records import ForgetGang, HoldGang, PodCounts, Rejected, 
 from hanse.model.desired import DesiredAction
 from hanse.model.reasons import Reason
 from hanse.model.report import GangStatus
+from hanse.model.resources import NVIDIA_GPU
 from tests.unit.agent_core.stage import HOSTS, Stage, bound, key, record, rejecting, told
 
 HOLD, START, STOP = DesiredAction.HOLD, DesiredAction.START, DesiredAction.STOP
@@ -69,6 +70,143 @@ def test_report_carries_domains_until_a_replica_knows_them() -> None:
     assert [use.level for use in stage.said()[key()].domains] == ["rack", "host"]
     stage.count(key(), running=2)
     assert stage.said()[key()].domains == ()
+
+
+# ---- pod sets that end before others -----------------------------------------------------------------------
+
+
+DRIVEN = ("worker", "driver")
+DRIVER = ("driver",)
+
+
+def driven() -> Stage:
+    """A gang of two workers and a driver on three of the four hosts, all of which run."""
+    stage = Stage()
+    stage.accept(5, bound(key(), 5, drivers=1))
+    stage.write()
+    stage.count(key(), running=3)
+    stage.said()
+    return stage
+
+
+def test_set_that_ended_gives_its_places_back_and_nothing_else_changes() -> None:
+    stage = driven()
+    places = stage.gangs.sets(key())
+    stage.gangs.changed = False
+    stage.count(key(), running=2, succeeded=1, ended_sets=DRIVER)
+    assert stage.gangs.changed
+    stage.gangs.changed = False
+    stage.count(key(), running=2, succeeded=1, ended_sets=DRIVER)
+    assert not stage.gangs.changed
+    assert stage.free_hosts == HOSTS - 2
+    assert stage.statuses() == {}
+    assert stage.write() == []
+    assert stage.gangs.sets(key()) == places
+    assert stage.gangs.figures.started == 1
+
+
+def test_places_of_a_set_that_ended_are_free_for_others() -> None:
+    stage = driven()
+    stage.count(key(), running=2, succeeded=1, ended_sets=DRIVER)
+    stage.change(6, bound(key("k"), 6, pods=2))
+    stage.write()
+    assert stage.statuses() == {key("k"): GangStatus.STARTED}
+    assert stage.free_hosts == 0
+    stage.count(key(), succeeded=3, ended_sets=DRIVEN)
+    assert stage.statuses() == {key(): GangStatus.FINISHED}
+    assert stage.free_hosts == HOSTS - 2
+    stage.change(7, removed=(key(),))
+    stage.write()
+    assert stage.free_hosts == HOSTS - 2
+    assert stage.inventory.account(NVIDIA_GPU).balanced
+
+
+@pytest.mark.parametrize(
+    ("counts", "status"),
+    [
+        ({"failed": 2, "succeeded": 1, "exit_code": 1}, GangStatus.BROKEN),
+        ({"missing": 2, "succeeded": 1}, GangStatus.BROKEN),
+        ({"succeeded": 3}, GangStatus.FINISHED),
+    ],
+)
+def test_places_are_given_back_once_however_the_others_end(counts: dict[str, int], status: GangStatus) -> None:
+    stage = driven()
+    stage.count(key(), running=2, succeeded=1, ended_sets=DRIVER)
+    stage.change(6, bound(key("k"), 6))
+    stage.write()
+    stage.said()
+    stage.count(key(), **counts, ended_sets=DRIVEN)
+    assert stage.statuses() == {key(): status}
+    assert stage.free_hosts == HOSTS - 2
+    stage.change(7, removed=(key(), key("k")))
+    stage.count(key("k"), failed=2)
+    stage.write()
+    assert all(not node.own for node in stage.inventory)
+
+
+def test_stopped_gang_gives_back_what_its_other_sets_have() -> None:
+    stage = driven()
+    binding = bound(key(), 5, drivers=1)
+    stage.count(key(), running=2, succeeded=1, ended_sets=DRIVER)
+    stage.change(6, told(binding, STOP, 6), bound(key("k"), 6))
+    assert stage.kinds() == ["StopPods", "HoldGang", "StartPods"]
+    stage.count(key(), stopping=2, succeeded=1, ended_sets=DRIVER)
+    assert stage.free_hosts == 0
+    stage.said()
+    stage.count(key(), failed=2, succeeded=1, ended_sets=DRIVEN)
+    assert stage.statuses() == {key(): GangStatus.RELEASED}
+    assert stage.free_hosts == HOSTS - 2
+
+
+def test_a_failed_set_ends_the_attempt_and_frees_what_it_has_left() -> None:
+    stage = driven()
+    stage.count(key(), running=2, failed=1, exit_code=3, ended_sets=DRIVER)
+    assert stage.statuses() == {key(): GangStatus.BROKEN}
+    assert stage.free_hosts == HOSTS - 2
+
+
+def test_restart_and_resync_find_the_sets_that_ended() -> None:
+    of_old = record(key(), 5, "n0", "n1", drivers=("n2",))
+    counted = PodCounts(key(), running=2, succeeded=1, ended_sets=DRIVER)
+    stage = Stage(of_old, pods=(counted,))
+    stage.accept(5, bound(key(), 5, drivers=1))
+    assert stage.free_hosts == HOSTS - 2
+    assert [use.count for use in stage.said()[key()].domains] == [2, 3]
+    assert stage.relist(of_old, pods=(counted,)) == 0
+    stage.gangs.reconcile(now_ms=stage.now_ms)
+    assert stage.free_hosts == HOSTS - 2
+    assert stage.inventory.faults() == ()
+
+
+def test_restart_takes_nothing_for_a_set_whose_finished_pods_somebody_removed() -> None:
+    """Its places may be others' already, as they are here."""
+    records = record(key(), 5, "n0", "n1", drivers=("n2",)), record(key("k"), 6, "n2", "n3")
+    counted = PodCounts(key(), running=2, missing=1, ended_sets=DRIVER), PodCounts(key("k"), running=2)
+    stage = Stage(*records, pods=counted)
+    stage.accept(6, bound(key(), 5, drivers=1), bound(key("k"), 6))
+    assert stage.statuses()[key()] is GangStatus.BROKEN
+    assert stage.inventory.faults() == ()
+    assert stage.free_hosts == 0
+
+
+def test_half_created_gang_keeps_all_of_its_places() -> None:
+    counted = PodCounts(key(), succeeded=2, ended_sets=("worker",))
+    stage = Stage(record(key(), 5, "n0", "n1", drivers=("n2",)), pods=(counted,))
+    stage.accept(5, bound(key(), 5, drivers=1))
+    assert stage.free_hosts == HOSTS - 3
+
+
+def test_lost_record_takes_no_places_back() -> None:
+    stage = driven()
+    stage.count(key(), running=2, succeeded=1, ended_sets=DRIVER)
+    stage.change(6, bound(key("k"), 6))
+    stage.write()
+    stage.relist(
+        record(key("k"), 6, "n2", "n3"),
+        pods=(PodCounts(key(), running=2, succeeded=1), PodCounts(key("k"), running=2)),
+    )
+    stage.accept(6, bound(key(), 5, drivers=1), bound(key("k"), 6))
+    assert stage.inventory.faults() == ()
 
 
 # ---- refusals (P5) ------------------------------------------------------------------------------------------

@@ -25,6 +25,12 @@ def request(pods: int, gpus: int, *, topology: Topology = ANYWHERE) -> tuple[Gan
     return GangRequest((asked,)), (BoundSet("worker", pods, 4, H100),)
 
 
+def several(*pods: int, gpus: int = 8, topology: Topology = ANYWHERE) -> tuple[GangRequest, tuple[BoundSet, ...]]:
+    """A set for each number of pods, all alike otherwise."""
+    asked = [request(count, gpus, topology=topology)[0].sets[0] for count in pods]
+    return GangRequest(tuple(asked)), tuple(BoundSet(f"s{i}", count, 0, H100) for i, count in enumerate(pods))
+
+
 def fresh() -> NodeLedger:
     return NodeLedger(Inventory(FLAVORS, (LEVELS,), nodes(HOSTS)))
 
@@ -103,3 +109,52 @@ def test_ledger_that_is_rebuilt_equals_the_one_that_was_lost_exclusive_gangs_inc
     for gang in gangs:
         again.give(gang)
     assert encode(again.inventory.shape()) == encode(fresh().inventory.shape())
+
+
+def test_sets_are_given_back_one_by_one_with_what_they_reserve() -> None:
+    ledger = fresh()
+    exclusive = Topology(slices=(Slice(1, "rack", exclusive=True),))
+    placed = ledger.place(key(), *several(1, 1, topology=exclusive))
+    assert isinstance(placed, Placed)
+    assert all(placed.reserved)
+    again = fresh()
+    again.take(key(), placed.sets, decode_payload(encode_payload(Payload(reserved=placed.reserved))).reserved)
+    for given, free in ((1, 10), (1, 10), (0, 12)):
+        for each in (ledger, again):
+            each.give_sets(key(), {given})
+            assert each.node_figures.free_gpus == free * 8
+        assert encode(again.inventory.shape()) == encode(ledger.inventory.shape())
+    for each in (ledger, again):
+        each.give(key())
+        each.give_sets(key(), {0})
+        assert encode(each.inventory.shape()) == encode(fresh().inventory.shape())
+
+
+def test_ledger_with_sets_given_back_equals_the_one_that_is_rebuilt() -> None:
+    rng, ledger = Random(5), fresh()
+    held: dict[GangKey, tuple[Placed, set[int]]] = {}
+    for step in range(300):
+        gang = key(f"j{step}")
+        match rng.randrange(4):
+            case 0 | 1:
+                sets = several(*(rng.randint(1, 3) for _ in range(rng.randint(1, 3))), gpus=rng.choice((1, 2, 8)))
+                if isinstance(placed := ledger.place(gang, *sets), Placed):
+                    held[gang] = placed, set()
+            case 2 if held:
+                gang = rng.choice(list(held))
+                ended = {rng.randrange(len(held[gang][0].sets))}
+                ledger.give_sets(gang, ended - held[gang][1])
+                held[gang][1].update(ended)
+            case _ if held:
+                gang = rng.choice(list(held))
+                ledger.give(gang)
+                del held[gang]
+            case _:
+                continue
+        again = fresh()
+        for gang, (placed, ended) in held.items():
+            again.take(gang, placed.sets, placed.reserved)
+            again.give_sets(gang, ended)
+        assert encode(again.inventory.shape()) == encode(ledger.inventory.shape()), step
+        assert ledger.node_figures == counted(ledger), step
+        assert ledger.inventory.account(NVIDIA_GPU).balanced, step

@@ -1,5 +1,6 @@
 """What happens to the pods of one gang, moment by moment."""
 
+import msgspec
 import pytest
 
 from hanse.simcluster.engine import Engine
@@ -71,8 +72,24 @@ def test_each_set_has_its_own_program() -> None:
     programs = (Program("leader", run_ms=200, exit_code=3), Program("worker", run_ms=500, start_ms=0))
     cluster.apply(start(gang(), *programs), BEGIN_MS)
     assert at(cluster, 0) == Counts(pending=1, running=2)
-    assert at(cluster, 300) == Counts(running=2, failed=1, exit_code=3, reason="Error")
-    assert at(cluster, 500) == Counts(succeeded=2, failed=1, exit_code=3, reason="Error")
+    failed = Counts(running=2, failed=1, exit_code=3, reason="Error", ended_sets=("leader",))
+    assert at(cluster, 300) == failed
+    ended = msgspec.structs.replace(failed, running=0, succeeded=2, ended_sets=("leader", "worker"))
+    assert at(cluster, 500) == ended
+    cluster.apply(RemovePods(gang(), pack(some([1]))), BEGIN_MS + 500)
+    assert at(cluster, 500).ended_sets == ended.ended_sets
+
+
+def test_a_set_has_not_ended_before_all_of_its_pods_were_created() -> None:
+    cluster = engine()
+    sets = (HeldSet("leader", 0, "h100", pack(some([0])), {}), HeldSet("worker", 0, "h100", pack(some([1, 2])), {}))
+    cluster.apply(Hold(gang(), 7, sets), BEGIN_MS)
+    assert at(cluster, 0) == Counts()
+    cluster.apply(start(gang(), pods_max=2), BEGIN_MS)
+    assert at(cluster, 1_100) == Counts(succeeded=2, ended_sets=("leader",))
+    cluster.apply(start(gang()), BEGIN_MS + 1_100)
+    assert at(cluster, 1_100).ended_sets == ("leader",)
+    assert at(cluster, 2_200) == Counts(succeeded=3, ended_sets=("leader", "worker"))
 
 
 def test_a_half_created_gang_is_completed_and_not_begun_anew() -> None:

@@ -81,7 +81,8 @@ class Gang:
         counts: of its pods.
         reserved: what it takes beside its pods, set by set.
         placed: it has places on the ledger.
-        given: positions in the record of the sets whose places were given back before the others'.
+        ended: positions in the record of the sets of which nothing occupies a node, nor will again.
+        given: those of them whose places were given back before the others'.
         start: the order to run it, from when it is known until it is carried out.
         shown: somebody was told that it is held or more; it cannot be refused then.
         rejection: the cluster's reason for taking the whole gang back, "" if there is none.
@@ -104,6 +105,7 @@ class Gang:
     counts: PodCounts | None = None
     reserved: tuple[Reserved, ...] = ()
     placed: bool = False
+    ended: frozenset[int] = NO_SETS
     given: frozenset[int] = NO_SETS
     start: StartPods | None = None
     shown: bool = False
@@ -187,14 +189,6 @@ class Gang:
         return self.record is not None
 
     @property
-    def ended_sets(self) -> frozenset[int]:
-        """Positions in the record of the sets that occupy nothing, and never will again."""
-        counts = self.counts
-        if counts is None or not counts.ended_sets or self.record is None or not self.complete:
-            return NO_SETS
-        return frozenset(i for i, s in enumerate(self.record.sets) if s.name in counts.ended_sets)
-
-    @property
     def blocks_newer(self) -> bool:
         """Whether a newer attempt of the job must wait: this one may have pods, or is still to be cleared away."""
         if self.action is DesiredAction.UNSPECIFIED:
@@ -264,6 +258,8 @@ class Gang:
 
     def settle(self, *, now_ms: int) -> None:
         """Draw the conclusions that never go back."""
+        if self.counts is not None and self.counts.ended_sets:
+            self._settle_sets(self.counts.ended_sets)
         if self.busy or self.refusal or self.rejection:
             return
         if self.started and self.counts is not None:
@@ -271,6 +267,11 @@ class Gang:
         gone = not (self.occupies or self.lingers)
         if self.action is DesiredAction.STOP and gone and not self.finished:
             self.released = True
+
+    def _settle_sets(self, names: tuple[str, ...]) -> None:
+        """No pod of a whole gang is created any more: what has ended has ended for good, whatever is under way."""
+        if self.record is not None and self.complete:
+            self.ended |= {i for i, s in enumerate(self.record.sets) if s.name in names}
 
     def _settle_pods(self, counts: PodCounts, now_ms: int) -> None:
         total = self.pods

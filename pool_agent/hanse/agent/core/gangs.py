@@ -139,7 +139,6 @@ class Gangs:
         self._strangers.clear()
         for gang in self._gangs.values():
             gang.placed = gang.stop_told = gang.blocked = False
-            gang.given = NO_SETS
         counts = {c.gang: c for c in state.pods}
         surprises = 0
         listed: dict[GangKey, None] = {}
@@ -379,7 +378,7 @@ class Gangs:
             elif gang.record is not None:
                 gang.domains = ledger.take(gang.key, gang.record.sets, gang.reserved) or gang.domains
             gang.placed, gang.given, self.changed = holds, NO_SETS, True
-        if holds and (ended := gang.ended_sets - gang.given):
+        if holds and (ended := gang.ended - gang.given):
             ledger.give_sets(gang.key, ended)
             gang.given, self.changed = gang.given | ended, True
 
