@@ -66,7 +66,7 @@ _ALL: Final = (
     Mutant("p11-untouched", "a part is released without touching the job", 60, global_bugs.release_untouched),
     Mutant("p12-drop-at-stop", "a binding goes when it is told to stop", 20, global_bugs.drop_at_stop),
     Mutant("p13-no-success", "who succeeds while stopping runs again", 150, global_bugs.forget_success, SLOW_STARTS),
-    Mutant("attempt-check", "reports of any attempt are taken", 80, global_bugs.no_attempt_check, REFUSALS),
+    Mutant("attempt-check", "reports of any attempt are taken", 160, global_bugs.no_attempt_check, REFUSALS),
     Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
     Mutant("release-skipped", "a gang is released before its pods are gone", 80, agent_bugs.release_at_once),
     Mutant("sets-given-early", "sets of a gang are free when one has ended", 20, agent_bugs.give_all_sets_back),
