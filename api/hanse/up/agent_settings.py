@@ -146,7 +146,7 @@ class AgentSettings(ProcessSettings):
     )
     resync_s: float = setting(
         _AGENT.resync_s,
-        "The cluster is listed every so many seconds although its watch works.",
+        "The cluster is listed after at most so many seconds, at least half of them, although its watch works.",
         why="What a watch has missed without knowing is found, at a cost that is not felt.",
         ge=1,
         le=_DAY_S,

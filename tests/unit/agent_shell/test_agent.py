@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -479,6 +480,23 @@ def test_what_the_watch_does_not_tell_is_found_within_a_resync() -> None:
         since_s = stage.loop.time()
         await stage.until(lambda: puppet.summaries[-1].usable_nodes == 6)
         assert stage.loop.time() - since_s <= stage.config.resync_s + 1
+        await stopped(task)
+
+    play(scene)
+
+
+def test_resyncs_of_agents_that_started_together_drift_apart() -> None:
+    async def scene(stage: Stage) -> None:
+        agent, task = stage.start()
+        await stage.until(lambda: stage.puppet.summaries)
+        times_s: list[float] = []
+        for count in range(1, 5):
+            await stage.until(lambda count=count: agent.pool.resyncs == count)  # type: ignore[misc]
+            times_s.append(stage.loop.time())
+        pauses_s = [after - before for before, after in pairwise(times_s)]
+        longest_s = stage.config.resync_s
+        assert all(longest_s / 2 <= pause_s <= longest_s + 1 for pause_s in pauses_s)
+        assert max(pauses_s) - min(pauses_s) > 1
         await stopped(task)
 
     play(scene)

@@ -33,7 +33,8 @@ class AgentConfig:
         cluster_retry: waits before a cluster that does not answer is asked again.
         heartbeat_s: how often the agent says that it lives.
         silence_max_s: a replica that says nothing for so long is left: three of its heartbeats.
-        resync_s: how often the cluster is listed although its watch works, to find what the watch did not tell.
+        resync_s: after at most so long, and at least half of it, the cluster is listed although its watch works, to
+            find what the watch did not tell.
         tend_s: how often what the cluster would not do is tried again, and a newer acceptance written down.
         details_max: questions that are answered at a time.
     """

@@ -56,6 +56,7 @@ from hanse.wire.job import spec_from_wire
 log = logging.getLogger(__name__)
 
 PLACE_SLICE = 64  # gangs that are placed before others get a turn
+RESYNC_EARLIEST = 0.5  # of its interval: agents that started together would list together, again and again
 ANSWER_GRACE_S = 1.0  # the port keeps PORT_DEADLINE_S itself; this catches one that does not
 
 T = TypeVar("T")
@@ -289,7 +290,7 @@ class Pool:
     async def _sync(self) -> None:
         """A watch may miss something and never know."""
         while True:
-            await asyncio.sleep(self._config.resync_s)
+            await asyncio.sleep(self._config.resync_s * self._rng.uniform(RESYNC_EARLIEST, 1.0))
             try:
                 await self._list_anew()
             except ClusterUnavailable as error:
