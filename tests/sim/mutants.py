@@ -12,7 +12,7 @@ from typing import Final
 
 from tests.sim import agent_bugs, global_bugs, order_bugs
 from tests.sim.patching import Patch
-from tests.sim.swarm import NOTHING_FIXED
+from tests.sim.swarm import NEVER, NOTHING_FIXED
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,10 @@ def applied(mutant: Mutant | None) -> Iterator[None]:
 
 LOSSES: Final = {"store_request_lost_p": 0.3, "store_late_p": 0.9, "node_mark_every_s": 20.0}
 CRASHES: Final = {"replica_crash_every_s": 40.0}
-SLOW_STARTS: Final = {"link_stall_every_s": 5.0, "agent_pause_every_s": 5.0, "split": 1.0, "pools": 3, "nodes_max": 4}
+SLOW_STARTS: Final = {
+    "link_stall_every_s": 2.0, "link_lag_s": 0.01, "agent_pause_every_s": NEVER, "split": 1.0, "pools": 3,
+    "nodes_max": 4, "jobs": 40, "faults_s": 60.0,
+}  # fmt: skip
 REFUSALS: Final = {"foreign_every_s": 4.0, "node_mark_every_s": 8.0, "store_reply_lost_p": 0.2}
 HOLDS: Final = {"job_hold_every_s": 4.0}
 FORGETFUL: Final = {"retain_age_s": 2.0}
