@@ -54,8 +54,9 @@ class Client:
         rng: random.Random | None = None,
     ) -> None:
         self._client = AsyncClient(server, token=token, deadline_s=deadline_s, tries_max=tries_max, rng=rng)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="hanse-client", daemon=True)
+        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._loop = self._runner.get_loop()
+        self._thread = threading.Thread(target=self._serve, name="hanse-client", daemon=True)
         self._thread.start()
 
     @property
@@ -70,7 +71,11 @@ class Client:
         self._run(self._client.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
+
+    def _serve(self) -> None:
+        # gRPC ends its tasks a turn of the loop after the channel is closed; the runner waits for them.
+        with self._runner:
+            self._loop.run_forever()
 
     def __enter__(self) -> Self:
         return self
