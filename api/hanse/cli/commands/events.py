@@ -11,7 +11,6 @@ from hanse.cli.completing import complete_jobs, complete_pools
 from hanse.cli.failures import WrongUse
 from hanse.cli.options import OutputOption, ServerOption
 from hanse.cli.session import Session, session_of
-from hanse.model.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -71,7 +70,7 @@ def moment_ms(text: str, now_ms_: int) -> int:
     """The Unix time that a user means: so long ago, or a time; without a zone it is the local one.
 
     Raises:
-        InvalidArgument: reason SINCE_INVALID.
+        WrongUse: it is neither.
     """
     if _AGO.fullmatch(text):
         ago_ms = sum(int(number) * _UNITS_MS[unit] for number, unit in re.findall(r"(\d+)([smhd])", text))
@@ -79,10 +78,8 @@ def moment_ms(text: str, now_ms_: int) -> int:
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1_000)
     except (ValueError, OverflowError):
-        raise InvalidArgument(
-            f"{text!r} is neither a length nor a time; write 10m, 1h30m, or 2026-11-30T14:00:00Z",
-            reason="SINCE_INVALID",
-            path="--since",
+        raise WrongUse(
+            f"--since: {text!r} is neither a length nor a time; write 10m, 1h30m, or 2026-11-30T14:00:00Z"
         ) from None
 
 
