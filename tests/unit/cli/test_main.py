@@ -182,7 +182,8 @@ def test_a_time_is_so_long_ago_or_written_out(text: str, at_ms: int) -> None:
 def test_what_is_no_time_is_wrong_use(hanse: Hanse, text: str) -> None:
     said = hanse("events", f"--since={text}")
     assert said.code == 2
-    assert "--since" in said.err and "neither a length nor a time" in said.err
+    assert "--since" in said.err
+    assert "neither a length nor a time" in said.err
 
 
 def test_what_stands_after_two_dashes_is_no_option_of_ours(hanse: Hanse) -> None:
