@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from hanse.api.v1 import explanation_pb2, job_pb2
+from hanse.apiserver.choices import choice_prose, choices_of, terms_by_pool
 from hanse.apiserver.holds import hold_words
 from hanse.apiserver.ports import Explanation, NodesAnswer, PoolVerdict
 from hanse.apiserver.rows import JobRow, PartRow
 from hanse.model.lifecycle import JobState, State
 from hanse.model.reasons import Reason
-from hanse.store.schema import LevelUseValue, PastAttempt, PastPart
+from hanse.store.schema import ChoiceValue, LevelUseValue, PastAttempt, PastPart
 
 BOUND: Final = "Bound"
 PLACED: Final = "Placed"
@@ -203,6 +204,8 @@ def add_nodes(message: job_pb2.Job, answer: NodesAnswer) -> None:
 
 def explanation_message(row: JobRow, explanation: Explanation) -> explanation_pb2.Explanation:
     """The answer of ExplainJob."""
+    choices = choices_of(row)
+    terms = terms_by_pool(choices)
     return explanation_pb2.Explanation(
         id=row.found.job,
         name=row.head.name,
@@ -212,12 +215,16 @@ def explanation_message(row: JobRow, explanation: Explanation) -> explanation_pb
         answer=explanation.answer,
         since_ms=explanation.since_ms,
         position=explanation.position,
-        pools=[_pool(verdict) for verdict in explanation.pools],
+        pools=[
+            _pool(verdict, terms.get(verdict.pool, ()), choices.get(verdict.pool)) for verdict in explanation.pools
+        ],
         helps=[explanation_pb2.Help(change=h.change, effect=h.effect) for h in explanation.helps],
     )
 
 
-def _pool(verdict: PoolVerdict) -> explanation_pb2.PoolExplanation:
+def _pool(
+    verdict: PoolVerdict, terms: Iterable[explanation_pb2.Term], choice: ChoiceValue | None
+) -> explanation_pb2.PoolExplanation:
     return explanation_pb2.PoolExplanation(
         pool=verdict.pool,
         fits=verdict.fits,
@@ -226,9 +233,10 @@ def _pool(verdict: PoolVerdict) -> explanation_pb2.PoolExplanation:
         wanted=verdict.wanted,
         found=verdict.found,
         unit=verdict.unit,
-        detail=verdict.detail,
+        detail=choice_prose(choice) if verdict.chosen and choice is not None else verdict.detail,
         flavor=verdict.flavor,
         summary_age_ms=-1 if verdict.summary_age_ms is None else verdict.summary_age_ms,
         chosen=verdict.chosen,
         nodes=verdict.nodes,
+        terms=terms,
     )

@@ -46,6 +46,12 @@ class Fit:
         return tuple([LevelUse(level, n, ()) for level, n in total.items()])
 
     @property
+    def ends(self) -> tuple[str, str]:
+        """The coarsest and the finest level whose domains the score counts, "" where there are only hosts."""
+        levels = self.seats[0][1].counts[:-1] if self.seats else ()
+        return (levels[0][0], levels[-1][0]) if levels else ("", "")
+
+    @property
     def parts(self) -> tuple[PartPlacement, ...]:
         """Counts by level, one for each of `seats`."""
         return tuple(

@@ -271,15 +271,33 @@ class LevelUseValue(_Struct, frozen=True, array_like=True):
         return LevelUse(self.level, self.count, tuple(self.names))
 
 
+class StandingValue(_Struct, frozen=True, array_like=True):
+    """A pool that held the gang when one was chosen; see `scheduler.core.choice`."""
+
+    pool: str
+    score: tuple[int, int, int, int]
+    cost: int
+    levels: tuple[str, str]
+
+
+class ChoiceValue(_Struct, frozen=True, array_like=True):
+    """Why a part is where it is: the pool that won, the next one, how many held it of how many asked."""
+
+    won: StandingValue
+    second: StandingValue | None
+    fitting: int
+    asked: int
+
+
 class BindingValue(_Struct, frozen=True):
     """One part of one attempt in one pool.
 
     Attributes: sets: what is bound, by pod set. request: placement's view of exactly this part, so that
     any planner can apply it to the pool's shape. charges: what the part takes of each flavor, for quota.
     parts: parts of the whole attempt. order: place among the bindings of one transaction; agents and
-    planners take them in this order. progress, *_ms, domains, message: what the agent reported; written
-    by the link only. write_id: identity of the transaction that wrote this value. trace: W3C traceparent
-    of the job.
+    planners take them in this order. choice: why this pool. progress, *_ms, domains, message: what the
+    agent reported; written by the link only. write_id: identity of the transaction that wrote this value.
+    trace: W3C traceparent of the job.
     """
 
     desired: int
@@ -297,6 +315,7 @@ class BindingValue(_Struct, frozen=True):
     write_id: int = 0
     trace: str = ""
     order: int = 0
+    choice: ChoiceValue | None = None
 
     def gang_request(self) -> GangRequest:
         return GangRequest(tuple(s.set_request() for s in self.request))

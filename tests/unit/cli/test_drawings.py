@@ -98,6 +98,8 @@ def placed() -> str:
     found.position = 0
     del found.helps[:]
     found.pools[0].chosen = found.pools[0].fits = found.pools[1].fits = True
+    found.pools[0].detail = "best of 2 pools that held it: 1 block against 2 in tokyo-h200"
+    found.pools[0].terms.add(name="hosts", value=512)
     found.pools[1].detail = "fits in 1 block, 512 hosts"
     return explanation_page(found, places_of(messages.llama()), PLAIN_PAPER, NOON_MS)
 

@@ -8,6 +8,7 @@ from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
+from hanse.scheduler.core.choice import Standing
 from hanse.scheduler.core.explain import explain
 from hanse.scheduler.core.pending import PendingJob
 from hanse.scheduler.core.plan import Plan, flavor_choices, run_cycle, verify
@@ -38,6 +39,19 @@ def test_a_gang_goes_whole_to_the_pool_that_holds_it_not_to_the_one_with_more_in
     found = world({"broken": BROKEN, "small": inventory({"r1": 2}).shape()}, {H100: 64})
     plan = cycle(found, [both(1, request(2))])
     assert [p.pool for d in plan.decisions for p in d.parts] == ["small"]
+
+
+def test_a_choice_remembers_what_won_and_what_came_next() -> None:
+    pools = {"split": inventory({"r1": 2, "r2": 2}), "tight": inventory({"r1": 3}), "loose": inventory({"r1": 4})}
+    found = world(
+        {name: nodes.shape() for name, nodes in {**pools, "none": inventory({"r1": 1})}.items()}, {H100: 64}
+    )
+    (decision,) = cycle(found, [both(1, request(3))]).decisions
+    choice = decision.parts[0].choice
+    assert choice is not None
+    assert (choice.fitting, choice.asked) == (3, 4)
+    assert choice.won == Standing(PoolName("tight"), (1, 1, 3, 0), 0, ("rack", "rack"))
+    assert choice.second == Standing(PoolName("loose"), (1, 1, 3, 8), 0, ("rack", "rack"))
 
 
 def test_priority_goes_before_age_and_age_before_id() -> None:

@@ -135,8 +135,12 @@ def _pool(one: "PoolExplanation", names: int, reasons: int, paper: Paper, place:
     if paper.width >= BARS_FROM_COLUMNS:
         head += f"{paper.paint(_bar(one), tone)}  "
     left = paper.width - columns_of(head)
-    words = place if one.chosen and place else _words(one)
-    for line in wrapped(words, left) if paper.cut else [words]:
+    said = (
+        [place, one.detail]
+        if one.chosen and place and one.terms
+        else [place if one.chosen and place else _words(one)]
+    )
+    for line in [line for words in said for line in (wrapped(words, left) if paper.cut else [words])]:
         yield head + line
         head = " " * columns_of(head)
 

@@ -32,6 +32,7 @@ from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
 from hanse.model.queue import Charge
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
+from hanse.scheduler.core.choice import Choice, Rank, Standing
 from hanse.scheduler.core.pending import PendingJob, Service
 from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
@@ -57,6 +58,7 @@ class PartPlan:
         counts: (index of the pod set, pods of it here, rank of its first pod here).
         request: placement's view of exactly this part.
         flavors: one for each set of `request`.
+        choice: why this pool; None for a part of a gang that is split.
     """
 
     pool: PoolName
@@ -65,6 +67,7 @@ class PartPlan:
     request: GangRequest
     flavors: tuple[FlavorName, ...]
     charges: tuple[Charge, ...]
+    choice: Choice | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,26 +282,32 @@ class _Cycle:
         charges: tuple[Charge, ...],
         verdicts: list[PoolVerdict],
     ) -> Decision | None:
-        best: tuple[tuple[object, ...], PoolView, Fit] | None = None
-        fits = 0
+        best: tuple[Rank, PoolView, Fit] | None = None
+        second: tuple[Rank, PoolView, Fit] | None = None
+        fits = asked = 0
         visit, enough = self._walk()
         ask = prepare(request, flavors)
         for pool in visit:
             if pool.grown <= self._since:
                 continue
+            asked += 1
             outcome = self._fit(pool, job, ask, flavors)
             if isinstance(outcome, PoolVerdict):
                 verdicts.append(outcome)
                 continue
             rank = (outcome.score, pool.facts.cost)
             if best is None or rank < best[0]:
-                best = (rank, pool, outcome)
+                best, second = (rank, pool, outcome), best
+            elif second is None or rank < second[0]:
+                second = (rank, pool, outcome)
             fits += 1
             if fits == enough:
                 break
         if best is None:
             return self._split(job, request, flavors, charges)
-        return self._take(job, request, flavors, charges, best[1], best[2])
+        next_best = _standing(*second) if second is not None else None
+        choice = Choice(_standing(*best), next_best, fits, asked)
+        return self._take(job, request, flavors, charges, best[1], best[2], choice)
 
     def _fit(self, pool: PoolView, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...]) -> Fit | PoolVerdict:
         if self._avoids(job, pool.name):
@@ -324,9 +333,10 @@ class _Cycle:
         charges: tuple[Charge, ...],
         pool: PoolView,
         found: Fit,
+        choice: Choice,
     ) -> Decision:
         counts = tuple((i, s.count, 0) for i, s in enumerate(request.sets))
-        part = PartPlan(pool.name, pool.facts.slot, counts, replace(request, max_pools=1), flavors, charges)
+        part = PartPlan(pool.name, pool.facts.slot, counts, replace(request, max_pools=1), flavors, charges, choice)
         self._use(pool, found, part)
         self._quota.give(job.queue, charges)
         return Decision(job, (part,))
@@ -491,6 +501,10 @@ class _Cycle:
     def _avoids(self, job: PendingJob, pool: PoolName) -> bool:
         """Whether the pool refused a job of this class a moment ago."""
         return (job.class_hash, pool) in self._snapshot.avoided
+
+
+def _standing(rank: Rank, pool: PoolView, found: Fit) -> Standing:
+    return Standing(pool.name, *rank, levels=found.ends)
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:

@@ -26,6 +26,7 @@ from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
 from hanse.model.ids import Part
 from hanse.model.lifecycle import Bind, Moved, encode_state, transition
+from hanse.scheduler.core.choice import Choice, Standing
 from hanse.scheduler.core.facts import BindingFacts
 from hanse.scheduler.core.plan import Decision, PartPlan, verify
 from hanse.scheduler.core.snapshot import Limits, Snapshot
@@ -49,7 +50,17 @@ from hanse.store.contract import (
     Unknown,
 )
 from hanse.store.moves import WriteId
-from hanse.store.schema import Amounts, BindingValue, BoundSet, Desired, SetRequestValue, decode, encode
+from hanse.store.schema import (
+    Amounts,
+    BindingValue,
+    BoundSet,
+    ChoiceValue,
+    Desired,
+    SetRequestValue,
+    StandingValue,
+    decode,
+    encode,
+)
 
 log = logging.getLogger(__name__)
 
@@ -390,4 +401,14 @@ def _binding_value(part: PartPlan, parts: int, order: int, *, now_ms: int, write
         order=order,
         bound_ms=now_ms,
         write_id=write_id,
+        choice=_choice_value(part.choice) if part.choice is not None else None,
     )
+
+
+def _choice_value(choice: Choice) -> ChoiceValue:
+    second = _standing_value(choice.second) if choice.second is not None else None
+    return ChoiceValue(_standing_value(choice.won), second, choice.fitting, choice.asked)
+
+
+def _standing_value(one: Standing) -> StandingValue:
+    return StandingValue(one.pool, one.score, one.cost, one.levels)

@@ -99,6 +99,7 @@ class PoolExplanation(_message.Message):
     SUMMARY_AGE_MS_FIELD_NUMBER: _builtins.int
     CHOSEN_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
+    TERMS_FIELD_NUMBER: _builtins.int
     pool: _builtins.str
     """Name of the pool."""
     fits: _builtins.bool
@@ -125,6 +126,12 @@ class PoolExplanation(_message.Message):
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Lines about single nodes that are in the way, from the pool's agent; only for the nearest pools of a pending job."""
 
+    @_builtins.property
+    def terms(self) -> _containers.RepeatedCompositeFieldContainer[Global___Term]:
+        """By what the pool was compared with others when the job was bound, in the order in which it decides: the smaller
+        value wins. Of the pool that was chosen, and of the one that came next.
+        """
+
     def __init__(
         self,
         *,
@@ -140,14 +147,45 @@ class PoolExplanation(_message.Message):
         summary_age_ms: _builtins.int = ...,
         chosen: _builtins.bool = ...,
         nodes: _abc.Iterable[_builtins.str] | None = ...,
+        terms: _abc.Iterable[Global___Term] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "constraint", b"constraint", "detail", b"detail", "fits", b"fits", "flavor", b"flavor", "found", b"found", "nodes", b"nodes", "pool", b"pool", "reason", b"reason", "summary_age_ms", b"summary_age_ms", "unit", b"unit", "wanted", b"wanted"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["chosen", b"chosen", "constraint", b"constraint", "detail", b"detail", "fits", b"fits", "flavor", b"flavor", "found", b"found", "nodes", b"nodes", "pool", b"pool", "reason", b"reason", "summary_age_ms", b"summary_age_ms", "terms", b"terms", "unit", b"unit", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PoolExplanation: _TypeAlias = PoolExplanation  # noqa: Y015
+
+@_typing.final
+class Term(_message.Message):
+    """One term of a comparison."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """`domains_coarsest`, `domains_finest`, `hosts`, `gpus_left`, `cost`."""
+    value: _builtins.int
+    """Its value; a cost in thousandths of the operators' unit, for a GPU-hour."""
+    level: _builtins.str
+    """Level whose domains are counted: `block`, `rack`."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.int = ...,
+        level: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "name", b"name", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Term: _TypeAlias = Term  # noqa: Y015
 
 @_typing.final
 class Help(_message.Message):
