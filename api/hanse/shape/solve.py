@@ -12,6 +12,7 @@ kept if it meets the bound; else `exact` decides by dynamic programming.
 Which domain is chosen depends on capacities and on canonical order alone, never on names.
 """
 
+from enum import IntEnum, unique
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
@@ -35,11 +36,21 @@ class Take(NamedTuple):
     kids: "tuple[tuple[int, int, Take], ...]" = ()
 
 
+@unique
+class Proof(IntEnum):
+    """What was needed to know that a placement is the cheapest; the largest of all that it is made of."""
+
+    CERTIFICATE = 0
+    CLOSED_FORM = 1
+    SEARCH = 2
+
+
 class Found(NamedTuple):
     """A placement of the wanted pods in one domain, and its cost."""
 
     cost: Cost
     take: Take
+    proof: Proof = Proof.CERTIFICATE
 
 
 def solve(cap: Cap, n: int) -> Found:
@@ -98,7 +109,7 @@ def _in_one(cap: Cap, n: int) -> Found:
         found = solve(kid, n)
         cost = inside_one(found.cost, kid.fit)
         if best is None or cost < best.cost:
-            best = Found(cost, Take((), ((i, 1, found.take),)))
+            best = Found(cost, Take((), ((i, 1, found.take),)), found.proof)
     assert best is not None
     return best
 
@@ -120,14 +131,14 @@ def _over_many(cap: Cap, n: int) -> Found:
         return found
     chosen = _by_children(cap, n) if is_heap(cap) else None
     if chosen is not None:
-        return chosen
+        return chosen._replace(proof=max(chosen.proof, Proof.CLOSED_FORM))
     for last in (False, True):
         better = _searched(Search(cap, n, last=last), cap, 0, n)
         if better.cost < found.cost:
             found = better
         if not last and found.cost[-1] <= least_sum(cap.census[-1], n):
             break
-    return found
+    return found._replace(proof=Proof.SEARCH)
 
 
 def _by_children(cap: Cap, n: int) -> Found | None:
@@ -230,7 +241,8 @@ def _together(cap: Cap, parts: list[tuple[int, int, Found]]) -> Found:
         for level in range(half):
             counts[level + 1] += found.cost[level] * copies
             fits[level + 1] += found.cost[half + level] * copies
-    return Found((*counts, *fits), Take((), tuple([(i, copies, found.take) for i, copies, found in parts])))
+    take = Take((), tuple([(i, copies, found.take) for i, copies, found in parts]))
+    return Found((*counts, *fits), take, max([found.proof for _, _, found in parts]))
 
 
 def _everything(cap: Cap) -> Found:
