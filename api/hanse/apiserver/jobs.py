@@ -1,7 +1,7 @@
 """JobService as coroutines on messages: gRPC calls them, and so do the simulator and tests without any transport."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
@@ -31,7 +31,7 @@ from hanse.apiserver.watches import JobWatcher
 from hanse.apiserver.writes import WRITE_TRIES_MAX, Writer, gave_up
 from hanse.kit.clock import Clock
 from hanse.model.errors import FailedPrecondition, HanseError, Unavailable
-from hanse.model.ids import JobId
+from hanse.model.ids import JobId, PoolName
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import Illegal, State, Stop
 from hanse.model.reasons import Reason
@@ -169,8 +169,8 @@ class JobService:
             return explanation_message(row, with_holds(row, answer))
         spec = spec_from_wire(row.spec)
         answer = await self._explainer.explain(row.found.job, spec, row.found.state)
-        if row.found.state.state is State.PENDING and not request.without_nodes:
-            answer = await self._with_nodes(ctx, row.found.job, spec, answer)
+        if not request.without_nodes:
+            answer = await self._with_lines(ctx, row, spec, answer)
         return explanation_message(row, with_holds(row, answer))
 
     async def tail_logs(
@@ -201,12 +201,18 @@ class JobService:
         )
         add_nodes(message, answer)
 
-    async def _with_nodes(self, ctx: CallContext, job: JobId, spec: JobSpec, answer: Explanation) -> Explanation:
-        """Lines about nodes for the nearest pools, as far as their agents answer in time."""
-        nearest = [verdict.pool for verdict in answer.pools if not verdict.fits][:NEAREST_POOLS_MAX]
-        if self._details is None or not nearest:
+    async def _with_lines(self, ctx: CallContext, row: JobRow, spec: JobSpec, answer: Explanation) -> Explanation:
+        """What agents know: of a job that waits those of the nearest pools, of one that is placed its own."""
+        if self._details is None:
             return answer
-        lines = await self._details.explain_nodes(job, spec, nearest, deadline_s=agent_deadline_s(ctx))
+        job, state, deadline_s = row.found.job, row.found.state, agent_deadline_s(ctx)
+        parts = [PartAt(part.part, part.pool) for part in row.parts]
+        nearest = [verdict.pool for verdict in answer.pools if not verdict.fits][:NEAREST_POOLS_MAX]
+        lines: Mapping[PoolName, tuple[str, ...]] = {}
+        if state.state is State.PENDING and nearest:
+            lines = await self._details.explain_nodes(job, spec, nearest, deadline_s=deadline_s)
+        elif state.state is not State.PENDING and parts:
+            lines = await self._details.explain_placed(job, state.attempt, parts, deadline_s=deadline_s)
         pools = tuple(replace(v, nodes=lines[v.pool]) if v.pool in lines else v for v in answer.pools)
         return replace(answer, pools=pools)
 

@@ -140,7 +140,7 @@ class PoolVerdict:
         detail: one line for people.
         summary_age_ms: None if there is no summary.
         chosen: the job is bound here.
-        nodes: lines about single nodes; filled in by the API server from `AgentDetails.explain_nodes`.
+        nodes: lines about domains and nodes; filled in by the API server from `AgentDetails`.
     """
 
     pool: PoolName
@@ -282,6 +282,12 @@ class AgentDetails(Protocol):
         self, job: JobId, spec: JobSpec, pools: Sequence[PoolName], *, deadline_s: float
     ) -> Mapping[PoolName, tuple[str, ...]]:
         """Lines about the nodes that are in the way, for each of at most NEAREST_POOLS_MAX pools that answered."""
+        ...
+
+    async def explain_placed(
+        self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float
+    ) -> Mapping[PoolName, tuple[str, ...]]:
+        """Lines about the domains and nodes that a gang has, for each pool whose agent answered."""
         ...
 
     def logs(self, pod: PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[LogEntry, ...]]:

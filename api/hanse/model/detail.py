@@ -26,6 +26,13 @@ class ExplainQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class ChoiceQuestion:
+    """Why a gang is on the nodes where it is."""
+
+    gang: GangKey
+
+
+@dataclass(frozen=True, slots=True)
 class LogQuestion:
     """Lines of one pod; `tail_lines` newest to begin with, 0 for all; `follow` goes on until the pod ends."""
 
@@ -41,7 +48,12 @@ class Cancel:
     """No more of this answer, please."""
 
 
-Question = NodesQuestion | ExplainQuestion | LogQuestion | Cancel
+@dataclass(frozen=True, slots=True)
+class UnknownQuestion:
+    """What a newer version asks. It is answered with an error, for the sake of everything else on the stream."""
+
+
+Question = NodesQuestion | ExplainQuestion | ChoiceQuestion | LogQuestion | Cancel | UnknownQuestion
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_settings import NoDecode
 
+from hanse.agent.core.scores import TERMS_MAX, WEIGHT_MAX, ScoreTerm
 from hanse.agent.shell.config import SUMMARY_INTERVAL_LEAST_S, AgentConfig
 from hanse.model.ids import PoolName
 from hanse.model.placement import Level
@@ -24,6 +25,22 @@ class LevelSettings(BaseModel):
 
     key: LabelKey = setting(..., "Label of the nodes that carries it.", why="Nothing else says what the level is.")
     alias: LabelValue = setting("", "Short name, by which jobs may ask for it.", why="The key always works.")
+
+
+class ScoreSettings(BaseModel):
+    """One term of the score that decides between hosts which placement holds equal."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Name = setting(..., "Name by which people are told of it, such as `power`.", why="Only the site knows.")
+    label: LabelKey = setting(..., "Label of the nodes that carries its number.", why="Only the site knows.")
+    weight: int = setting(
+        1,
+        "Above zero if more is better, below if less is.",
+        why="More headroom is better.",
+        ge=-WEIGHT_MAX,
+        le=WEIGHT_MAX,
+    )
 
 
 class PoolSettings(BaseModel):
@@ -46,6 +63,12 @@ class PoolSettings(BaseModel):
         "Levels of its topology, coarse to fine. None: found in the nodes' labels.",
         why="The nodes tell.",
         max_length=16,
+    )
+    scores: tuple[ScoreSettings, ...] = setting(
+        (),
+        "What decides between hosts that placement holds equal: power headroom, temperature, health.",
+        why="Their names decide then.",
+        max_length=TERMS_MAX,
     )
 
 
@@ -193,6 +216,7 @@ class AgentSettings(ProcessSettings):
             cost=pool.cost,
             dialect=pool.dialect,
             levels=levels,
+            scores=tuple(ScoreTerm(one.name, one.label, one.weight) for one in pool.scores),
             **self._timings(),
         )
 

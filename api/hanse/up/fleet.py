@@ -14,6 +14,7 @@ from typing import Any, Final
 import orjson
 from pydantic import ValidationError
 
+from hanse.agent.core.scores import ScoreTerm
 from hanse.manifests import QueueSpec, ResourceSpec, read_resources
 from hanse.model.errors import HanseError, InvalidArgument, NotFound
 from hanse.model.ids import PoolName
@@ -45,6 +46,7 @@ class PoolSpec:
         cost: of a GPU-hour, in thousandths of the site's unit.
         dialect: whose labels its nodes carry.
         levels: of the topology, coarse to fine, over all node groups.
+        scores: what decides between hosts that placement holds equal.
         cluster: what the simulated cluster is made of.
         address: of the server that simulates it, "" if it runs in this process.
     """
@@ -55,6 +57,7 @@ class PoolSpec:
     cost: int
     dialect: str
     levels: tuple[Level, ...]
+    scores: tuple[ScoreTerm, ...]
     cluster: ClusterSpec
     address: str
 
@@ -170,6 +173,7 @@ def _pool(pool: PoolModel, path: str) -> PoolSpec:
         cost=round(pool.cost * COST_SCALE),
         dialect=pool.dialect,
         levels=pool_levels(pool, path),
+        scores=tuple(ScoreTerm(one.name, one.label, one.weight) for one in pool.scores),
         cluster=cluster_spec(pool, path),
         address=pool.address,
     )

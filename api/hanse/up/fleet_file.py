@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
+from hanse.agent.core.scores import TERMS_MAX, WEIGHT_MAX
 from hanse.simcluster.spec import (
     LEVELS_MAX,
     NODES_MAX,
@@ -143,6 +144,17 @@ class GroupModel(_Strict):
     """Gangs of other people. Default: none."""
 
 
+class ScoreModel(_Strict):
+    """One term of the score that decides between hosts which placement holds equal."""
+
+    name: Name
+    """Name by which people are told of it, such as `power`."""
+    label: LabelKey
+    """Label of the nodes that carries its number."""
+    weight: Annotated[int, Field(ge=-WEIGHT_MAX, le=WEIGHT_MAX)] = 1
+    """Above zero if more is better, below if less is."""
+
+
 class PoolModel(_Strict):
     """One cluster: simulated in this process, or by a `hanse sim-cluster` elsewhere."""
 
@@ -158,6 +170,8 @@ class PoolModel(_Strict):
     """Price of a GPU-hour in your unit, to thousandths."""
     dialect: _one_of(tuple(DIALECTS)) = "generic"  # type: ignore[valid-type]
     """Whose labels the nodes carry."""
+    scores: Annotated[list[ScoreModel], Field(max_length=TERMS_MAX)] = []
+    """What decides between hosts that placement holds equal: power headroom, temperature, health."""
     groups: Annotated[list[GroupModel], Field(min_length=1, max_length=GROUPS_MAX)]
     """Node groups; their trees may differ in depth."""
     run_s: Seconds = RUN_MS / 1000

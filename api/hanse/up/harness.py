@@ -253,6 +253,7 @@ def _agent_config(pool: PoolSpec, options: UpOptions) -> AgentConfig:
         cost=pool.cost,
         dialect=pool.dialect,
         levels=pool.levels,
+        scores=pool.scores,
         summary_min_interval_s=options.summary_interval_s,
     )
 

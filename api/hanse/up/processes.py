@@ -253,6 +253,7 @@ def _pool_settings(pool: PoolSpec) -> dict[str, Any]:
         "cost": pool.cost,
         "dialect": pool.dialect,
         "levels": [{"key": level.key, "alias": level.alias} for level in pool.levels],
+        "scores": [{"name": one.name, "label": one.label, "weight": one.weight} for one in pool.scores],
     }
 
 

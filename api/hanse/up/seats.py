@@ -152,6 +152,11 @@ class Seat:
     ) -> Mapping[PoolName, tuple[str, ...]]:
         return await self.replica.details.explain_nodes(job, spec, pools, deadline_s=deadline_s)
 
+    async def explain_placed(
+        self, job: JobId, attempt: Attempt, parts: Sequence[ports.PartAt], *, deadline_s: float
+    ) -> Mapping[PoolName, tuple[str, ...]]:
+        return await self.replica.details.explain_placed(job, attempt, parts, deadline_s=deadline_s)
+
     def logs(self, pod: ports.PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[ports.LogEntry, ...]]:
         return self.replica.details.logs(pod, tail_lines=tail_lines, follow=follow)
 

@@ -5,13 +5,14 @@ from typing import assert_never
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.detail import (
     Cancel,
+    ChoiceQuestion,
     DetailReply,
     DetailRequest,
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
+    UnknownQuestion,
 )
-from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import NodePlace
 from hanse.wire.parts import key_from_wire, key_to_wire
@@ -23,6 +24,8 @@ def request_to_wire(request: DetailRequest) -> pb.DetailRequest:
             return pb.DetailRequest(id=request.id, nodes=key_to_wire(gang))
         case ExplainQuestion(spec, flavors):
             return pb.DetailRequest(id=request.id, explain=pb.ExplainQuestion(spec=spec, flavors=flavors))
+        case ChoiceQuestion(gang):
+            return pb.DetailRequest(id=request.id, choice=key_to_wire(gang))
         case LogQuestion() as q:
             logs = pb.LogQuestion(
                 gang=key_to_wire(q.gang), pod_set=q.pod_set, rank=q.rank, follow=q.follow, tail_lines=q.tail_lines
@@ -30,18 +33,22 @@ def request_to_wire(request: DetailRequest) -> pb.DetailRequest:
             return pb.DetailRequest(id=request.id, logs=logs)
         case Cancel():
             return pb.DetailRequest(id=request.id, cancel=pb.Cancel())
+        case UnknownQuestion():
+            return pb.DetailRequest(id=request.id)
         case _:
             assert_never(request.question)
 
 
 def request_from_wire(request: pb.DetailRequest) -> DetailRequest:
-    """InvalidArgument if there is no question in it that this version knows."""
+    """InvalidArgument if the question is damaged."""
     match request.WhichOneof("question"):
         case "nodes":
             return DetailRequest(request.id, NodesQuestion(key_from_wire(request.nodes, "detail_request.nodes")))
         case "explain":
             flavors = tuple(FlavorName(name) for name in request.explain.flavors)
             return DetailRequest(request.id, ExplainQuestion(request.explain.spec, flavors))
+        case "choice":
+            return DetailRequest(request.id, ChoiceQuestion(key_from_wire(request.choice, "detail_request.choice")))
         case "logs":
             q = request.logs
             gang = key_from_wire(q.gang, "detail_request.logs.gang")
@@ -49,7 +56,7 @@ def request_from_wire(request: pb.DetailRequest) -> DetailRequest:
         case "cancel":
             return DetailRequest(request.id, Cancel())
         case _:
-            raise InvalidArgument("the request asks nothing that this version knows", path="detail_request.question")
+            return DetailRequest(request.id, UnknownQuestion())
 
 
 def reply_to_wire(reply: DetailReply) -> pb.DetailReply:

@@ -2,7 +2,15 @@
 
 import asyncio
 
-from hanse.model.detail import Cancel, DetailRequest, ExplainQuestion, LogQuestion, NodesQuestion
+from hanse.model.detail import (
+    Cancel,
+    ChoiceQuestion,
+    DetailRequest,
+    ExplainQuestion,
+    LogQuestion,
+    NodesQuestion,
+    UnknownQuestion,
+)
 from hanse.model.ids import FlavorName
 from hanse.model.report import GangStatus
 from tests.unit.agent_shell.stage import H100, Stage, key, play, spec_bytes, stopped
@@ -57,6 +65,33 @@ def test_explanation_names_what_is_missing() -> None:
         await stage.status(key(), GangStatus.RUNNING)
         replies = await stage.ask(1, ExplainQuestion(spec_bytes(4), (H100,)))
         assert any("3" in line for reply in replies for line in reply.lines)
+        await stopped(task)
+
+    play(scene)
+
+
+def test_why_a_gang_is_where_it_is() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.puppet.bind(key(), pods=2)
+        _, task = stage.start()
+        await stage.status(key(), GangStatus.RUNNING)
+        replies = await stage.ask(1, ChoiceQuestion(key()))
+        assert any("rack" in line and "GPUs free" in line for reply in replies for line in reply.lines)
+        (reply,) = await stage.ask(2, ChoiceQuestion(key(job="other")))
+        assert "no placement" in reply.error
+        await stopped(task)
+
+    play(scene)
+
+
+def test_a_question_of_a_newer_version_is_answered_and_the_stream_goes_on() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.puppet.bind(key(), pods=2)
+        _, task = stage.start()
+        await stage.status(key(), GangStatus.RUNNING)
+        (reply,) = await stage.ask(1, UnknownQuestion())
+        assert "upgrade" in reply.error
+        assert (await stage.ask(2, NodesQuestion(key())))[0].nodes
         await stopped(task)
 
     play(scene)

@@ -167,6 +167,11 @@ class WrittenDetails:
         self.asked.append(tuple(pools))
         return self.lines
 
+    async def explain_placed(
+        self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float
+    ) -> Mapping[PoolName, tuple[str, ...]]:
+        return {part.pool: ("1 block",) for part in parts}
+
     async def logs(self, pod: PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[LogEntry, ...]]:
         self.pods.append(pod)
         yield (LogEntry("step 1", 5), LogEntry("step 2", 6))

@@ -100,6 +100,10 @@ def placed() -> str:
     found.pools[0].chosen = found.pools[0].fits = found.pools[1].fits = True
     found.pools[0].detail = "best of 2 pools that held it: 1 block against 2 in tokyo-h200"
     found.pools[0].terms.add(name="hosts", value=512)
+    found.pools[0].nodes[:] = [
+        "1 block, with 240 of 4,096 GPUs free",
+        "power 412 a host, 380 on the hosts that are free",
+    ]
     found.pools[1].detail = "fits in 1 block, 512 hosts"
     return explanation_page(found, places_of(messages.llama()), PLAIN_PAPER, NOON_MS)
 
@@ -129,6 +133,7 @@ def story() -> str:
     found = messages.waiting()
     found.answer = "llama3-70b-training is RUNNING in iowa-h100"
     found.pools[0].chosen = True
+    found.pools[0].nodes[:] = ["1 block, with 240 of 4,096 GPUs free"]
     again = messages.llama(attempt=2, attempts=broken().status.attempts[:1])
     died = sim_pb2.PathResponse(nodes=["iowa-b7-r03-h11"], gangs=[sim_pb2.GangKey(job="a", attempt=1)])
     seen = scenes.Seen(1_100, job_pb2.JOB_STATE_STOPPING, 1, "INFRASTRUCTURE")

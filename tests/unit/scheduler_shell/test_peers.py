@@ -13,7 +13,7 @@ from hanse.apiserver.ports import PartAt, PodRef
 from hanse.bus.inprocess import InProcessBus
 from hanse.kit.stream import StreamClosed
 from hanse.link.v1 import peer_pb2_grpc
-from hanse.model.detail import DetailReply, DetailRequest, ExplainQuestion, LogQuestion, NodesQuestion
+from hanse.model.detail import ChoiceQuestion, DetailReply, DetailRequest, ExplainQuestion, LogQuestion, NodesQuestion
 from hanse.model.errors import HanseError, Unavailable
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import Attempt, JobId, NodeName, Part, PoolName, QueueName, ReplicaId
@@ -104,6 +104,15 @@ async def test_the_nearest_miss_of_a_pool_elsewhere_is_told_too() -> None:
         assert question.question.flavors == (H100,)
         await agent.say(DetailReply(question.id, end=True, lines=("4 of 9 hosts in r1",)))
         assert await asking == {POOL: ("4 of 9 hosts in r1",)}
+
+
+async def test_why_a_gang_is_where_it_is_is_told_from_elsewhere() -> None:
+    async with two() as (_, _, second, agent):
+        asking = asyncio.create_task(second.details.explain_placed(JOB, Attempt(1), [AT], deadline_s=10))
+        question = await asked(agent)
+        assert question.question == ChoiceQuestion(GangKey(JOB, Attempt(1), Part(0)))
+        await agent.say(DetailReply(question.id, end=True, lines=("1 block",)))
+        assert await asking == {POOL: ("1 block",)}
 
 
 async def test_an_agent_that_leaves_amid_its_answer_is_silent_at_once() -> None:

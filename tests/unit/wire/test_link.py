@@ -5,7 +5,16 @@ import pytest
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
 from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
-from hanse.model.detail import Cancel, DetailReply, DetailRequest, ExplainQuestion, LogQuestion, NodesQuestion
+from hanse.model.detail import (
+    Cancel,
+    ChoiceQuestion,
+    DetailReply,
+    DetailRequest,
+    ExplainQuestion,
+    LogQuestion,
+    NodesQuestion,
+    UnknownQuestion,
+)
 from hanse.model.errors import InvalidArgument
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import Attempt, FlavorName, JobId, NodeName, Part, PoolName, ReplicaId
@@ -76,6 +85,8 @@ FRAMES_OF_REPLICAS: dict[str, FromReplica] = {
     ),
     "nodes?": DetailRequest(1, NodesQuestion(KEY)),
     "explain?": DetailRequest(2, ExplainQuestion(b"spec", (FlavorName("h100"),))),
+    "a question of a newer version": DetailRequest(2, UnknownQuestion()),
+    "why there?": DetailRequest(2, ChoiceQuestion(KEY)),
     "logs?": DetailRequest(3, LogQuestion(KEY, "worker", 4, follow=True, tail_lines=10)),
     "cancel": DetailRequest(3, Cancel()),
     "heartbeat": Heartbeat(5),
@@ -127,7 +138,6 @@ NONSENSE_OF_REPLICAS = {
         pb.AttachResponse(desired=pb.Desired(removed=[pb.BindingKey()])),
         "desired.removed[0].job",
     ),
-    "no question": (pb.AttachResponse(detail_request=pb.DetailRequest(id=1)), "detail_request.question"),
 }
 
 

@@ -135,14 +135,17 @@ def _pool(one: "PoolExplanation", names: int, reasons: int, paper: Paper, place:
     if paper.width >= BARS_FROM_COLUMNS:
         head += f"{paper.paint(_bar(one), tone)}  "
     left = paper.width - columns_of(head)
-    said = (
-        [place, one.detail]
-        if one.chosen and place and one.terms
-        else [place if one.chosen and place else _words(one)]
-    )
-    for line in [line for words in said for line in (wrapped(words, left) if paper.cut else [words])]:
-        yield head + line
-        head = " " * columns_of(head)
+    for words in _said(one, place):
+        for line in wrapped(words, left) if paper.cut else [words]:
+            yield head + line
+            head = " " * columns_of(head)
+
+
+def _said(one: "PoolExplanation", place: str) -> list[str]:
+    """Of a chosen pool: where in it the job is, why it was this one, and what its agent says of the place."""
+    if not (one.chosen and place):
+        return [_words(one)]
+    return [place, *([one.detail] if one.terms else []), *one.nodes]
 
 
 def _bar(one: "PoolExplanation") -> str:

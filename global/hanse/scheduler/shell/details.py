@@ -7,6 +7,7 @@ from typing import Protocol
 from hanse.apiserver.ports import LogEntry, NodesAnswer, PartAt, PodRef
 from hanse.kit.stream import StreamClosed
 from hanse.model.detail import (
+    ChoiceQuestion,
     DetailReply,
     ExplainQuestion,
     LogQuestion,
@@ -33,6 +34,10 @@ class Agents(Protocol):
     def agent(self, pool: PoolName) -> Asked | None:
         """Who hands questions to the pool's agent: its stream here, or the replica that has it; None if nobody."""
         ...
+
+
+def _lines(answers: Mapping[PoolName, Sequence[DetailReply]]) -> dict[PoolName, tuple[str, ...]]:
+    return {pool: tuple(line for reply in replies for line in reply.lines) for pool, replies in answers.items()}
 
 
 class Details:
@@ -63,8 +68,16 @@ class Details:
         questions: dict[PoolName, Question] = {
             pool: ExplainQuestion(wire, self._flavors(spec, pool)) for pool in pools
         }
-        answers = await self._ask_all(questions, deadline_s)
-        return {pool: tuple(line for r in answers[pool] for line in r.lines) for pool in pools if pool in answers}
+        return _lines(await self._ask_all(questions, deadline_s))
+
+    async def explain_placed(
+        self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float
+    ) -> Mapping[PoolName, tuple[str, ...]]:
+        """See ports.AgentDetails."""
+        questions: dict[PoolName, Question] = {
+            part.pool: ChoiceQuestion(GangKey(job, attempt, part.part)) for part in parts
+        }
+        return _lines(await self._ask_all(questions, deadline_s))
 
     def _flavors(self, spec: JobSpec, pool: PoolName) -> tuple[FlavorName, ...]:
         """Flavors to explain with: the first choice of which the pool has hosts, else the first choice."""

@@ -98,7 +98,7 @@ class LabelCensus:
         """A node with these labels joins."""
         for key, value in labels.items():
             values = self._counts.setdefault(key, {})
-            if value not in values:
+            if value not in values and (not values or key not in self._ignored):
                 self.changed = True
             values[value] = values.get(value, 0) + 1
 
@@ -108,10 +108,11 @@ class LabelCensus:
             values = self._counts[key]
             values[value] -= 1
             if not values[value]:
-                self.changed = True
                 del values[value]
                 if not values:
                     del self._counts[key]
+                if not values or key not in self._ignored:
+                    self.changed = True
 
     def select(self, *, values_max: int = LABEL_VALUES_MAX) -> Selectable:
         """Keys in the order of (number of values, key), as many as there is room for."""

@@ -18,6 +18,7 @@ from hanse.agent.core.columns import Columns
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import LABEL_VALUES_MAX, LabelCensus, Selectable, class_of, class_order, flavor_of
 from hanse.agent.core.node import NOT_COUNTED, Account, HostKind, Node, PodKind, account
+from hanse.agent.core.scores import ScoreTerm, merit_of
 from hanse.agent.core.topology import Domain, home, known_levels, lowest, path_of, prune, usable_levels
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import Level
@@ -48,6 +49,7 @@ class Inventory:
         trees: level lists, coarse to fine, one per kind of network; a node belongs to the first tree of which it
             knows the most levels. One empty tree for a pool without topology.
         offered: accelerators that nodes have offered at the most, as far as another inventory has seen.
+        scores: what decides between hosts that placement holds equal. Their labels tell no classes apart.
 
     Attributes:
         offered: the same, as far as this one has seen. A node whose device plugin starts anew, or that boots, offers
@@ -60,6 +62,7 @@ class Inventory:
         trees: Iterable[tuple[Level, ...]] = ((),),
         nodes: Iterable[NodeFacts] = (),
         offered: Mapping[NodeName, Accelerators] = MappingProxyType({}),
+        scores: Iterable[ScoreTerm] = (),
     ) -> None:
         self.flavors = tuple(sorted(flavors, key=lambda f: (f.order, f.name)))
         self.trees = tuple(usable_levels(levels) for levels in trees) or ((),)
@@ -76,7 +79,10 @@ class Inventory:
         self._vacant: list[int] = []
         self._away: dict[NodeName, dict[PodKind, int]] = {}
         self._pods: dict[Resources, PodKind] = {}
-        self._labels = LabelCensus(frozenset(level.key for levels in self.trees for level in levels))
+        self.scores = tuple(scores)
+        self._scored = frozenset(term.label for term in self.scores)
+        level_keys = frozenset(level.key for levels in self.trees for level in levels)
+        self._labels = LabelCensus(level_keys | self._scored)
         self._selectable = Selectable()
         self._values_max = LABEL_VALUES_MAX
         self._kinds: dict[HostClass, HostKind] = {}
@@ -132,6 +138,7 @@ class Inventory:
             node = self._at(slot)
             self._replace(node, facts)
         node.change(facts, node.foreign if foreign is None else foreign)
+        node.merit = merit_of(facts.labels, self.scores)
         self._touch(node)
 
     def set_foreign(self, name: NodeName, foreign: Resources) -> None:
@@ -237,7 +244,7 @@ class Inventory:
 
     def rebuilt(self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]]) -> "Inventory":
         """The same nodes and usage under other flavors or levels."""
-        other = Inventory(flavors, trees, offered=self.offered)
+        other = Inventory(flavors, trees, offered=self.offered, scores=self.scores)
         for name in sorted(self._slot):
             node = self._at(self._slot[name])
             other.set_node(node.facts, node.foreign)
@@ -283,11 +290,15 @@ class Inventory:
     def _replace(self, node: Node, facts: NodeFacts) -> None:
         old = node.facts
         if old.labels != facts.labels:
-            self._labels.remove(old.labels)
             self._labels.add(facts.labels)
-        elif old.allocatable == facts.allocatable and old.taints == facts.taints:
+            self._labels.remove(old.labels)
+        same = old.labels == facts.labels or self._differ_in_scores_only(old.labels, facts.labels)
+        if same and old.allocatable == facts.allocatable and old.taints == facts.taints:
             return
         self._relabelled[node.slot] = None
+
+    def _differ_in_scores_only(self, old: Mapping[str, str], new: Mapping[str, str]) -> bool:
+        return bool(self._scored) and all(key in self._scored for key, _ in old.items() ^ new.items())
 
     def _touch(self, node: Node) -> None:
         self._dirty[node.slot] = None

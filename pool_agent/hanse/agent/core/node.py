@@ -11,6 +11,7 @@ from typing import Final
 
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import why_unusable
+from hanse.agent.core.scores import NO_MERIT, Merit
 from hanse.agent.core.topology import Domain
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.resources import EMPTY, Resources
@@ -75,12 +76,13 @@ class Node:
         clipped: it counts among the shape's clipped hosts.
         counted: what it adds to the pool's usable nodes, their GPUs, and the free ones of these.
         why: why it takes no pods, "" if it does.
+        merit: how it stands among hosts that placement holds equal.
     """
 
     __slots__ = (
         "_exact_gpus", "_gpus", "_limit", "_unheld_gpus", "_weighed", "at", "at_best", "clipped", "counted", "domain",
-        "facts", "flavor", "foreign", "free_gpus", "hides", "kind", "offered_gpus", "own", "raw_free_gpus", "slot",
-        "tree", "why",
+        "facts", "flavor", "foreign", "free_gpus", "hides", "kind", "merit", "offered_gpus", "own", "raw_free_gpus",
+        "slot", "tree", "why",
     )  # fmt: skip
 
     def __init__(self, slot: int, facts: NodeFacts) -> None:
@@ -101,6 +103,7 @@ class Node:
         self.at: tuple[int, int] | None = None
         self.clipped = False
         self.counted = NOT_COUNTED
+        self.merit: Merit = NO_MERIT
         self._exact_gpus = 0
         self._weighed = (
             False  # whether what follows is derived from the present facts, class and pods that are not exact

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
+from hanse.agent.core.scores import ScoreTerm
 from hanse.kit.backoff import BackoffPolicy
 from hanse.model.ids import PoolName
 from hanse.model.placement import Level
@@ -20,6 +21,7 @@ class AgentConfig:
         cost: of one GPU-hour in thousandths of the site's unit.
         dialect: whose labels the nodes carry; "" finds out.
         levels: topology levels, coarse to fine; None takes them from the nodes' labels.
+        scores: what decides between hosts that placement holds equal.
         summary_min_interval_s: changes within this time of a summary go into the next one; at least
             SUMMARY_INTERVAL_LEAST_S. A refusal does not wait for it: its summary comes SUMMARY_INTERVAL_LEAST_S after
             the last.
@@ -45,6 +47,7 @@ class AgentConfig:
     cost: int = 0
     dialect: str = ""
     levels: tuple[Level, ...] | None = None
+    scores: tuple[ScoreTerm, ...] = ()
     summary_min_interval_s: float = 2.0
     summary_heartbeat_s: float = 10.0
     report_batch_max: int = 200

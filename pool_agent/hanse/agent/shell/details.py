@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Final
 
 from hanse.agent.cluster.port import LOG_LINES_MAX, ClusterUnavailable
+from hanse.agent.core.chosen import chosen_lines
 from hanse.agent.core.explain import explain_nodes
 from hanse.agent.core.records import SetPlace
 from hanse.agent.shell.config import AgentConfig
@@ -20,12 +21,14 @@ from hanse.model.detail import (
     DETAIL_LINES_PER_REPLY_MAX,
     DETAIL_NODES_PER_REPLY_MAX,
     Cancel,
+    ChoiceQuestion,
     DetailReply,
     DetailRequest,
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
     Question,
+    UnknownQuestion,
 )
 from hanse.model.errors import HanseError, InvalidArgument, NotFound, ResourceExhausted
 from hanse.model.fence import GangKey
@@ -91,9 +94,13 @@ class Details:
             case ExplainQuestion(spec, flavors):
                 lines = self._explain(spec, flavors)
                 yield DetailReply(number, lines=lines[:DETAIL_LINES_PER_REPLY_MAX])
+            case ChoiceQuestion(gang):
+                yield DetailReply(number, lines=self._chosen(gang))
             case LogQuestion():
                 async for lines in self._logs(question):
                     yield DetailReply(number, lines=lines)
+            case UnknownQuestion():
+                raise InvalidArgument(f"the agent of pool {self._config.pool} cannot answer this; upgrade it")
             case Cancel():
                 return
 
@@ -115,6 +122,12 @@ class Details:
     def _path(self, name: NodeName) -> tuple[str, ...]:
         node = self._pool.ledger.inventory.node(name) if self._pool.ledger is not None else None
         return node.path if node is not None else ()
+
+    def _chosen(self, gang: GangKey) -> tuple[str, ...]:
+        sets = self._sets(gang)
+        if self._pool.ledger is None:
+            return ()
+        return chosen_lines(self._pool.ledger.inventory, (name for s in sets for name in s.nodes))
 
     def _explain(self, spec: bytes, flavors: Sequence[FlavorName]) -> tuple[str, ...]:
         request = gang_request(parse_spec(spec))

@@ -335,7 +335,7 @@ class Pool:
         self._find_levels(state)
         foreign = dict(state.foreign)
         offered = self.ledger.inventory.offered if self.ledger is not None else {}
-        inventory = Inventory(self._flavors, self._trees, offered=offered)
+        inventory = Inventory(self._flavors, self._trees, offered=offered, scores=self._config.scores)
         for node in state.nodes:
             inventory.set_node(node, foreign.get(node.name))
         self.ledger = NodeLedger(inventory)

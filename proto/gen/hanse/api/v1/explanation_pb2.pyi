@@ -124,7 +124,9 @@ class PoolExplanation(_message.Message):
     """The job is bound here."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Lines about single nodes that are in the way, from the pool's agent; only for the nearest pools of a pending job."""
+        """Lines from the pool's agent: of the nearest pools of a pending job what is in the way there, of the pools where a
+        job is which domains it uses and what decided between equal hosts.
+        """
 
     @_builtins.property
     def terms(self) -> _containers.RepeatedCompositeFieldContainer[Global___Term]:

@@ -965,6 +965,7 @@ class DetailRequest(_message.Message):
     EXPLAIN_FIELD_NUMBER: _builtins.int
     LOGS_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Chosen by the asker."""
     @_builtins.property
@@ -983,6 +984,10 @@ class DetailRequest(_message.Message):
     def cancel(self) -> Global___Cancel:
         """End an answer that goes on."""
 
+    @_builtins.property
+    def choice(self) -> Global___BindingKey:
+        """Why a gang is where it is."""
+
     def __init__(
         self,
         *,
@@ -991,12 +996,13 @@ class DetailRequest(_message.Message):
         explain: Global___ExplainQuestion | None = ...,
         logs: Global___LogQuestion | None = ...,
         cancel: Global___Cancel | None = ...,
+        choice: Global___BindingKey | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "explain", b"explain", "logs", b"logs", "nodes", b"nodes", "question", b"question"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "explain", b"explain", "logs", b"logs", "nodes", b"nodes", "question", b"question"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "explain", b"explain", "id", b"id", "logs", b"logs", "nodes", b"nodes", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "explain", b"explain", "id", b"id", "logs", b"logs", "nodes", b"nodes", "question", b"question"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["nodes", "explain", "logs", "cancel"]  # noqa: Y015
+    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["nodes", "explain", "logs", "cancel", "choice"]  # noqa: Y015
     _WhichOneofArgType_question: _TypeAlias = _typing.Literal["question", b"question"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_question) -> _WhichOneofReturnType_question | None: ...
 
