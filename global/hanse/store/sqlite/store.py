@@ -1,4 +1,4 @@
-"""The face of the embedded store on the event loop: deadlines, leases, watches.
+"""The face of the embedded store on the event loop: deadlines, leases, watches, and what needs no file to be read.
 
 A transaction is handed to the writer and waited for. If its deadline ends (or its caller is cancelled)
 while it still waits in the queue, it is withdrawn and nothing was done; if the writer has begun it, the
@@ -36,6 +36,7 @@ from hanse.store.sqlite import file
 from hanse.store.sqlite.faults import unavailable
 from hanse.store.sqlite.lock import FileLock
 from hanse.store.sqlite.readers import Readers
+from hanse.store.sqlite.recent import Recent
 from hanse.store.sqlite.writer import Answer, Compact, Done, Grant, Job, Jumped, Request, Revoke, Writer
 
 _CLOSED: Final = "the store is closed"
@@ -61,6 +62,7 @@ class SqliteStore:
         self._readers = Readers(path)
         self._writer = Writer(path, self._deliver_from_thread)
         self._hub = WatchHub(self, revision=self._writer.revision)
+        self._recent = Recent()
         self._leases = LeaseKeeper(clock, self._expire)
         for lease, ttl_s in self._writer.leases.items():
             self._leases.grant(lease, ttl_s)
@@ -79,9 +81,15 @@ class SqliteStore:
 
     async def read(self, keys: Sequence[str], *, deadline_s: float = READ_DEADLINE_S) -> ReadResult:
         limits.check_read(keys)
+        await asyncio.sleep(0)  # a caller that asks again and again must not hold up what it waits for
         self._enter(deadline_s)
+        told = self._hub.revision
+        recent = self._recent.find(keys, told=told)
+        if recent is not None:
+            return ReadResult(recent, told)
         items, stamp = await self._readers.run(lambda conn: file.read_keys(conn, keys), deadline_s=deadline_s)
         found = {kv.key: kv for kv in items}
+        self._recent.learn(keys, found, revision=stamp.revision, told=self._hub.revision)
         return ReadResult({key: found[key] for key in keys if key in found}, stamp.revision)
 
     async def range(
@@ -100,6 +108,7 @@ class SqliteStore:
             lambda conn: file.read_page(conn, start, end, limit=limit, at_revision=at_revision, keys_only=keys_only),
             deadline_s=deadline_s,
         )
+        self._recent.see(page.stamp.revision)
         limits.check_at_revision(at_revision, current=page.stamp.revision)
         return RangeResult(tuple(page.items), page.stamp.revision, page.more)
 
@@ -193,10 +202,14 @@ class SqliteStore:
 
     def _deliver(self, news: Done | Jumped) -> None:
         if isinstance(news, Jumped):
+            self._recent.forget()
             self._hub.jump(news.revision)
             return
+        self._recent.tell(news.events)
         self._hub.publish(news.revision, news.events)
         for job, answer in news.answers:
+            if isinstance(answer, Unknown | Exception):
+                self._recent.forget()
             if isinstance(job.request, Grant) and isinstance(answer, int) and not self._closed:
                 self._leases.grant(answer, job.request.ttl_s)
             if job.answer.done():
