@@ -24,6 +24,12 @@ GPU_RESOURCES: Final = (
     "aws.amazon.com/neuron",
 )
 
+# A share of one accelerator, in thousandths: a device plugin that shares devices advertises 1000 for each of them. A
+# pod's share is of one device, whatever is left on others. Devices that are cut (`nvidia.com/mig-1g.5gb`) or sliced
+# in time (`nvidia.com/gpu.shared`) have names of their own and are counted like any other resource.
+GPU_MILLI: Final = "hanse.dev/gpu-milli"
+DEVICE_MILLI: Final = 1000
+
 AMOUNT_MAX: Final = 2**62  # any single amount; keeps sums over a million nodes inside 64 bits times a margin
 
 _SUFFIXES: Final[Mapping[str, Decimal]] = {

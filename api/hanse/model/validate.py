@@ -38,7 +38,7 @@ from hanse.model.names import (
     quoted,
 )
 from hanse.model.queue import FLAVORS_MAX
-from hanse.model.resources import AMOUNT_MAX, Resources
+from hanse.model.resources import AMOUNT_MAX, DEVICE_MILLI, GPU_MILLI, GPU_RESOURCES, Resources
 from hanse.model.selectors import Operator, Requirement, Selector, Toleration
 
 DURATION_S_MAX: Final = 10 * 366 * 24 * 3600
@@ -200,6 +200,21 @@ def _resources(at: _Place, resources: Resources) -> None:
         _key(at.entry(name), name, "RESOURCE_INVALID", "resource name")
         if not 0 <= amount <= AMOUNT_MAX:
             at.entry(name).refuse("AMOUNT_OUT_OF_RANGE", f"{amount} is not between 0 and {AMOUNT_MAX}")
+    if GPU_MILLI in resources:
+        _share(at.entry(GPU_MILLI), resources)
+
+
+def _share(at: _Place, resources: Resources) -> None:
+    """A share is of one device: not more than that device, and nothing beside it."""
+    milli = resources[GPU_MILLI]
+    whole = next((name for name in GPU_RESOURCES if resources[name]), "")
+    if milli > DEVICE_MILLI:
+        at.refuse(
+            "SHARE_INVALID",
+            f"{milli} thousandths; a share is of one device, at most {DEVICE_MILLI}; ask for whole devices instead",
+        )
+    if whole:
+        at.refuse("SHARE_INVALID", f"a share of a device and {resources[whole]} of {whole}; ask for one of the two")
 
 
 def _flavors(at: _Place, pod_set: PodSet) -> None:

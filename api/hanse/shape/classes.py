@@ -13,6 +13,9 @@ r, where `left` is allocatable minus everything that is not exact, and g are the
 exact pod lowers it by exactly its GPUs whatever it really asks for, which is what makes the shape closed under
 commits. Rejected: charging exact pods what they ask; a later pod would then fit on the nodes and not in the shape.
 
+**Shares** of a GPU (`hanse.dev/gpu-milli`) close a device to whole-GPU pods: only wholly free devices are free GPUs.
+What is left on opened ones is not in a shape, so a share is never exact: above, a host holds as many as when empty.
+
 **Labels** travel as 32-bit hashes, because the words of 60 labels would fill the summary. A selector on a label that
 the shape leaves out, or that compares numbers, is answered MAYBE: yes above, decided below.
 """
@@ -24,7 +27,7 @@ from functools import lru_cache
 from typing import Final
 
 from hanse.model.ids import FlavorName
-from hanse.model.resources import CPU, GPU_RESOURCES, MEMORY, PODS, Resources
+from hanse.model.resources import CPU, DEVICE_MILLI, GPU_MILLI, GPU_RESOURCES, MEMORY, PODS, Resources
 from hanse.model.selectors import Operator, Requirement, Selector, Taint
 
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
@@ -79,6 +82,13 @@ def _at_most(name: str, amount: int) -> int:
     return amount + (1 << max(0, amount.bit_length() - _COARSE_BITS)) - 1
 
 
+def _most(name: str, allocatable: int, amount: int) -> int:
+    """How many pods that ask for so much of a resource an empty host holds at the most; shares device by device."""
+    if name == GPU_MILLI:
+        return allocatable // DEVICE_MILLI * (DEVICE_MILLI // amount)
+    return _at_most(name, allocatable) // amount
+
+
 def offer(name: str, allocatable: int) -> int:
     """How much of a resource all exact pods of a host may use together."""
     return allocatable * OFFER_EIGHTHS // 8 if name in OVERHEAD_RESOURCES else allocatable
@@ -115,7 +125,7 @@ class HostClass:
 
         What a host publishes as free is the smaller of this, less the GPUs of its exact pods, and its free GPUs.
         """
-        offers = [(name, amount, offer(name, amount)) for name, amount in self.others.items()]
+        offers = [(name, amount, offer(name, amount)) for name, amount in self.others.items() if name != GPU_MILLI]
         bounds = [(amount - used[name]) * self.gpus // offered for name, amount, offered in offers if offered > 0]
         return min(bounds, default=0)
 
@@ -146,7 +156,7 @@ class HostClass:
     def _rest_bound(self, pod: Resources) -> int:
         """Pods that an empty host holds, looking at everything but its accelerators."""
         rest = [(name, amount) for name, amount in pod.items() if name != self.gpu and amount > 0]
-        return min([_at_most(name, self.others[name]) // amount for name, amount in rest])
+        return min([_most(name, self.others[name], amount) for name, amount in rest])
 
     def selected(self, selector: Selector, left_out: frozenset[int], *, open_ended: bool) -> Answer:
         """Whether hosts of this class match.

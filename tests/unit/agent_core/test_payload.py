@@ -19,6 +19,8 @@ RESERVED = tuple((NodeName(f"node-{i:05}.example.com"), GPUS) for i in range(5_0
         Payload(False, 7, (RESERVED,)),
         Payload(False, 7, (RESERVED[:7], (), RESERVED[7:])),
         Payload(False, 7, ((), RESERVED)),
+        Payload(False, 7, ((), ()), ((), (0, 3, -1))),
+        Payload(True, 7, (RESERVED[:3], ()), (tuple(range(64)) * 200, ())),
     ],
 )
 def test_payload_comes_back(payload: Payload) -> None:
@@ -27,6 +29,6 @@ def test_payload_comes_back(payload: Payload) -> None:
     assert decode_payload(data) == payload
 
 
-@pytest.mark.parametrize("data", [b"", b"\x02", b"\x03" * 20, b"\xff" * 20])
+@pytest.mark.parametrize("data", [b"", b"\x02", b"\x04" * 20, b"\xff" * 20])
 def test_what_another_version_wrote_says_nothing(data: bytes) -> None:
     assert decode_payload(data) == Payload()

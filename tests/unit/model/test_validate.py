@@ -19,7 +19,7 @@ from hanse.model.job import (
     Volume,
     VolumeKind,
 )
-from hanse.model.resources import AMOUNT_MAX, Resources
+from hanse.model.resources import AMOUNT_MAX, GPU_MILLI, Resources
 from hanse.model.selectors import Operator, Requirement, Selector, Toleration
 from hanse.model.validate import check_name, check_requirement, validate_spec
 
@@ -199,3 +199,17 @@ def test_names_and_requirements_are_checked_alone() -> None:
     with pytest.raises(InvalidArgument) as caught:
         check_requirement(Requirement("a", Operator.IN), path="match[0]", line=4)
     assert (caught.value.reason, caught.value.path, caught.value.line) == ("SELECTOR_INVALID", "match[0]", 4)
+
+
+@pytest.mark.parametrize("beside", [{}, {"cpu": 500}, {"nvidia.com/mig-1g.5gb": 1}, {"nvidia.com/gpu.shared": 2}])
+def test_a_share_is_of_one_device(beside: dict[str, int]) -> None:
+    for milli in (1, 300, 1000):
+        validate_spec(with_set(replace(SET, resources=Resources({GPU_MILLI: milli, **beside}))))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{GPU_MILLI: 1001}, {GPU_MILLI: 300, "nvidia.com/gpu": 1}, {GPU_MILLI: 500, "amd.com/gpu": 4}]
+)
+def test_a_share_of_several_devices_is_refused(wrong: dict[str, int]) -> None:
+    path = f'pod_sets[0].resources["{GPU_MILLI}"]'
+    assert refused(with_set(replace(SET, resources=Resources(wrong)))) == ("SHARE_INVALID", path)

@@ -27,7 +27,7 @@ class Columns:
         free, full: GPUs that the shape shows, and all of them.
     """
 
-    __slots__ = ("_flavors", "_left", "free", "full", "lows", "nodes", "number", "row", "starts")
+    __slots__ = ("_devices", "_flavors", "_left", "free", "full", "lows", "nodes", "number", "row", "starts")
 
     def __init__(self, trees: Iterable[Sequence[Sequence[Node]]]) -> None:
         self.nodes: list[Node] = []
@@ -43,6 +43,7 @@ class Columns:
         self.free: Ints = np.zeros(len(self.nodes), dtype=np.int64)
         self.full: Ints = np.zeros(len(self.nodes), dtype=np.int64)
         self._left: dict[str, Ints] = {}
+        self._devices: Ints | None = None
         self._flavors: dict[FlavorName, NDArray[np.bool_]] = {}
         self.renew(self.nodes)
 
@@ -57,6 +58,8 @@ class Columns:
             self.full[at] = node.kind.cls.gpus if usable and node.kind is not None else 0
             for name, left in self._left.items():
                 left[at] = max(0, node.free(name))
+            if self._devices is not None and not _wrote_devices(self._devices[at], node):
+                self._devices = None
 
     def left(self, name: str) -> Ints:
         """What is left of a resource on each node, never below zero."""
@@ -66,12 +69,31 @@ class Columns:
             found = self._left[name] = np.fromiter(free, dtype=np.int64, count=len(self.nodes))
         return found
 
+    def devices(self) -> Ints:
+        """Thousandths left on each device, a row per node: opened devices first, least left first, zeros last."""
+        if self._devices is None:
+            width = max([1, *[node.offered_gpus for node in self.nodes]])
+            self._devices = np.zeros((len(self.nodes), width), dtype=np.int64)
+            for at, node in enumerate(self.nodes):
+                _wrote_devices(self._devices[at], node)
+        return self._devices
+
     def of_flavor(self, flavor: FlavorName) -> NDArray[np.bool_]:
         """Which nodes are of a flavor."""
         found = self._flavors.get(flavor)
         if found is None:
             found = self._flavors[flavor] = np.array([node.flavor == flavor for node in self.nodes], dtype=bool)
         return found
+
+
+def _wrote_devices(row: Ints, node: Node) -> bool:
+    """False if the node has more devices than any had before."""
+    left = node.device_room()
+    if len(left) > len(row):
+        return False
+    row[: len(left)] = left
+    row[len(left) :] = 0
+    return True
 
 
 def _name(node: Node) -> str:

@@ -15,6 +15,7 @@ from hanse.agent.core.columns import Columns, Ints
 from hanse.agent.core.hosts import is_state
 from hanse.agent.core.inventory import Inventory, Node
 from hanse.agent.core.topology import Domain
+from hanse.model.resources import GPU_MILLI
 from hanse.model.selectors import untolerated
 from hanse.shape.capacity import Cap, joined, lowest
 from hanse.shape.classes import Answer, HostClass
@@ -119,12 +120,18 @@ def pods_per_node(inventory: Inventory, s: SetAsk) -> Ints:
         if cls.is_exact(s.pod):
             most = columns.free[rows] // s.pod[cls.gpu]
         else:
-            most = np.min([columns.left(name)[rows] // amount for name, amount in s.pod.items()], axis=0)
+            most = np.min([_rooms(columns, name, amount)[rows] for name, amount in s.pod.items()], axis=0)
         if answer is Answer.MAYBE:
             matches = [s.selector.matches(columns.nodes[row].facts.labels) for row in rows.tolist()]
             most = np.where(np.array(matches, dtype=bool), most, 0)
         out[rows] = most
     return out
+
+
+def _rooms(columns: Columns, name: str, amount: int) -> Ints:
+    """By row, how many pods that ask for so much of a resource there is room for; shares device by device."""
+    rooms: Ints = columns.left(name) // amount
+    return np.minimum(rooms, (columns.devices() // amount).sum(axis=1)) if name == GPU_MILLI else rooms
 
 
 def _answer(inventory: Inventory, cls: HostClass, s: SetAsk) -> Answer:

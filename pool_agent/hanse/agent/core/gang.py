@@ -33,7 +33,7 @@ While an operation is under way (`busy`) nothing that depends on its outcome is 
 from dataclasses import dataclass, replace
 from typing import Final
 
-from hanse.agent.core.ledger import Reserved, Unplaced
+from hanse.agent.core.ledger import Devices, Reserved, Unplaced
 from hanse.agent.core.records import (
     DEADLINE_EXCEEDED,
     ClusterWrite,
@@ -80,6 +80,7 @@ class Gang:
         stored, started: the cluster has the record; its pods were all told to run.
         counts: of its pods.
         reserved: what it takes beside its pods, set by set.
+        devices: those that its shares of GPUs are of, set by set and rank by rank.
         placed: it has places on the ledger.
         ended: positions in the record of the sets of which nothing occupies a node, nor will again.
         given: those of them whose places were given back before the others'.
@@ -104,6 +105,7 @@ class Gang:
     started: bool = False
     counts: PodCounts | None = None
     reserved: tuple[Reserved, ...] = ()
+    devices: tuple[Devices, ...] = ()
     placed: bool = False
     ended: frozenset[int] = NO_SETS
     given: frozenset[int] = NO_SETS

@@ -171,7 +171,8 @@ class Gangs:
         same = gang is not None and (gang.busy or _is_like(gang, record, counted))
         if gang is None:
             said = decode_payload(record.payload)
-            gang = self._add(Gang(record.key, record.revision, shown=True, reserved=said.reserved))
+            known = Gang(record.key, record.revision, shown=True, reserved=said.reserved, devices=said.devices)
+            gang = self._add(known)
             gang.held_ms = said.held_ms
             gang.started_ms = said.held_ms if record.started and said.at_once else 0
         gang.keep(record)
@@ -334,13 +335,14 @@ class Gangs:
 
     def _place(self, gang: Gang, binding: Binding, places: Placed, now_ms: int) -> None:
         at_once = binding.action is DesiredAction.START
-        payload = encode_payload(Payload(at_once, now_ms, places.reserved))
+        payload = encode_payload(Payload(at_once, now_ms, places.reserved, places.devices))
         if len(payload) > PAYLOAD_BYTES_MAX and self._ledger is not None:
             self._ledger.give(gang.key)
             gang.refusal = Unplaced(Reason.REFUSED, "it would reserve more nodes than a record can name", "record")
             return
         gang.keep(GangRecord(gang.key, binding.create_revision, places.sets, started=False, payload=payload))
-        gang.placed, gang.domains, gang.reserved, gang.held_ms = True, places.domains, places.reserved, now_ms
+        gang.placed, gang.domains, gang.held_ms = True, places.domains, now_ms
+        gang.reserved, gang.devices = places.reserved, places.devices
 
     # ---- conclusions --------------------------------------------------------------------------------------
 
@@ -376,7 +378,8 @@ class Gangs:
             if not holds:
                 ledger.give(gang.key)
             elif gang.record is not None:
-                gang.domains = ledger.take(gang.key, gang.record.sets, gang.reserved) or gang.domains
+                taken = ledger.take(gang.key, gang.record.sets, gang.reserved, gang.devices)
+                gang.domains = taken or gang.domains
             gang.placed, gang.given, self.changed = holds, NO_SETS, True
         if holds and (ended := gang.ended - gang.given):
             ledger.give_sets(gang.key, ended)

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from hanse.agent.core.columns import Columns
+from hanse.agent.core.devices import opened
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import LABEL_VALUES_MAX, LabelCensus, Selectable, class_of, class_order, flavor_of
 from hanse.agent.core.node import NOT_COUNTED, Account, HostKind, Node, PodKind, account
@@ -32,7 +33,7 @@ from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_BYTES_MAX, LEVELS
 from hanse.shape.shape import Group, Shape
 
 if TYPE_CHECKING:
-    from hanse.agent.core.places import Placement
+    from hanse.agent.core.places import Placement, SetPlacement
 
 __all__ = ["Account", "Inventory", "Node", "NodeFacts"]
 
@@ -179,8 +180,8 @@ class Inventory:
         for uses, count in pods.items():
             self._use(name, self._pod(uses), -count)
 
-    def take(self, placement: "Placement") -> None:
-        """Holds every place of a gang."""
+    def take(self, placement: "Placement | SetPlacement") -> None:
+        """Holds every place of a gang, or of one of its sets."""
         for uses, nodes in placement.usage():
             pod = self._pod(uses)
             for name, count in nodes:
@@ -486,6 +487,10 @@ class Inventory:
         slot = self._slot.get(name)
         own = self._away.get(name, {}) if slot is None else self._at(slot).own
         return {pod.uses: count for pod, count in own.items()}
+
+    def shared(self, name: NodeName) -> dict[int, int]:
+        """Thousandths used of the devices that our shares opened on a node, present or away."""
+        return opened(self.usage(name))
 
     def flavor_hosts(self, flavor: FlavorName) -> int:
         """Hosts of a flavor, usable or not."""

@@ -11,7 +11,7 @@ from typing import Protocol
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.placement import place
-from hanse.agent.core.places import HostUse, Placement, SetPlacement, part_of
+from hanse.agent.core.places import HostUse, Placement, SetPlacement, on_devices, part_of
 from hanse.agent.core.records import SetPlace
 from hanse.model.desired import BoundSet
 from hanse.model.fence import GangKey
@@ -25,6 +25,9 @@ from hanse.shape.refuse import NoFit
 Reserved = tuple[tuple[NodeName, Resources], ...]
 """What a pod set takes beside its pods, because it has domains for itself."""
 
+Devices = tuple[int, ...]
+"""For each rank of a pod set the device of its node that its share is of; () for pods without a share."""
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -32,12 +35,13 @@ class Placed:
 
     Attributes:
         domains: what the gang uses by level, for people.
-        reserved: one for each of `sets`, in their order.
+        reserved, devices: one for each of `sets`, in their order.
     """
 
     sets: tuple[SetPlace, ...]
     domains: tuple[LevelUse, ...] = ()
     reserved: tuple[Reserved, ...] = ()
+    devices: tuple[Devices, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,13 @@ class Ledger(Protocol):
         """Take places for the gang; `request.sets[i]` is of `sets[i]`."""
         ...
 
-    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: tuple[Reserved, ...]) -> tuple[LevelUse, ...]:
+    def take(
+        self,
+        key: GangKey,
+        sets: tuple[SetPlace, ...],
+        reserved: tuple[Reserved, ...],
+        devices: tuple[Devices, ...] = (),
+    ) -> tuple[LevelUse, ...]:
         """Count what the cluster's records say that the gang has, also where it is more than there is."""
         ...
 
@@ -109,17 +119,26 @@ class NodeLedger:
         self.inventory.take(result)
         self._held[key] = result
         placed = tuple(_set_place(s, sets[s.set_index]) for s in result.sets)
-        return Placed(placed, result.part.domains, tuple(s.reserved for s in result.sets))
+        reserved = tuple(s.reserved for s in result.sets)
+        return Placed(placed, result.part.domains, reserved, tuple(s.devices for s in result.sets))
 
-    def take(self, key: GangKey, sets: tuple[SetPlace, ...], reserved: tuple[Reserved, ...]) -> tuple[LevelUse, ...]:
+    def take(
+        self,
+        key: GangKey,
+        sets: tuple[SetPlace, ...],
+        reserved: tuple[Reserved, ...],
+        devices: tuple[Devices, ...] = (),
+    ) -> tuple[LevelUse, ...]:
         """See Ledger."""
-        parts = [self._recorded(i, s, reserved[i] if i < len(reserved) else ()) for i, s in enumerate(sets)]
-        placement = Placement(tuple(parts), part_of(self.inventory, tuple(parts)))
-        self.inventory.take(placement)
-        self._held[key] = placement
+        parts: list[SetPlacement] = []
+        for i, s in enumerate(sets):
+            beside = reserved[i] if i < len(reserved) else ()
+            parts.append(self._recorded(i, s, beside, devices[i] if i < len(devices) else ()))
+            self.inventory.take(parts[-1])  # set by set, so that devices that no record tells of differ
+        self._held[key] = placement = Placement(tuple(parts), part_of(self.inventory, tuple(parts)))
         return placement.part.domains
 
-    def _recorded(self, index: int, s: SetPlace, reserved: Reserved) -> SetPlacement:
+    def _recorded(self, index: int, s: SetPlace, reserved: Reserved, devices: Devices) -> SetPlacement:
         hosts: list[HostUse] = []
         for rank, name in enumerate(s.nodes):
             if hosts and hosts[-1].node == name:
@@ -128,7 +147,8 @@ class NodeLedger:
                 continue
             node = self.inventory.node(name)
             hosts.append(HostUse(name, () if node is None else node.path, rank, 1))
-        return SetPlacement(index, s.flavor, s.resources, tuple(hosts), reserved)
+        on = on_devices(self.inventory, s.resources, hosts, devices)
+        return SetPlacement(index, s.flavor, s.resources, tuple(hosts), reserved, on)
 
     def give_sets(self, key: GangKey, positions: Set[int]) -> None:
         """See Ledger."""
@@ -136,7 +156,9 @@ class NodeLedger:
         if held is None:
             return
         self.inventory.give(replace(held, sets=tuple(s for i, s in enumerate(held.sets) if i in positions)))
-        left = (replace(s, hosts=(), reserved=()) if i in positions else s for i, s in enumerate(held.sets))
+        left = (
+            replace(s, hosts=(), reserved=(), devices=()) if i in positions else s for i, s in enumerate(held.sets)
+        )
         self._held[key] = replace(held, sets=tuple(left))
 
     def give(self, key: GangKey) -> None:

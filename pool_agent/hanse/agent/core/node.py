@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from hanse.agent.core.devices import OnDevice, opened, room
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import why_unusable
 from hanse.agent.core.scores import NO_MERIT, Merit
 from hanse.agent.core.topology import Domain
 from hanse.model.ids import FlavorName, NodeName
-from hanse.model.resources import EMPTY, Resources
+from hanse.model.resources import DEVICE_MILLI, EMPTY, GPU_MILLI, Resources
 from hanse.shape.classes import HostClass
 
 
@@ -23,12 +24,14 @@ class PodKind:
 
     Attributes:
         uses: of one pod, `pods` included; without `pods` it reserves GPUs of a host that is taken whole.
+        on_device: it has a share of a device.
     """
 
-    __slots__ = ("uses",)
+    __slots__ = ("on_device", "uses")
 
     def __init__(self, uses: Resources) -> None:
         self.uses = uses
+        self.on_device = isinstance(uses, OnDevice)
 
 
 class HostKind:
@@ -68,7 +71,7 @@ class Node:
         own: how many pods of ours of which kind.
         foreign: summed usage of everything that is not ours.
         free_gpus: GPUs that the shape shows.
-        raw_free_gpus: accelerators that nobody holds, whatever else the host has left.
+        raw_free_gpus: accelerators that nobody holds, not even a share, whatever else the host has left.
         offered_gpus: accelerators of the host, taken or not.
         hides: the shape shows fewer than are free.
         at_best: the class that it would be of with the accelerators that it has offered; mostly its own.
@@ -183,15 +186,28 @@ class Node:
         gpu = kind.cls.gpu
         self.offered_gpus = self.facts.allocatable[gpu]
         self._limit = kind.cls.limit(loose)
-        self._unheld_gpus = self.offered_gpus - loose[gpu]
+        self._unheld_gpus = self.offered_gpus - loose[gpu] - self._closed()
+
+    def shared(self) -> dict[int, int]:
+        """Thousandths used of the devices that are shared, by device."""
+        return opened({pod.uses: count for pod, count in self.own.items() if pod.on_device})
+
+    def _closed(self) -> int:
+        """Devices that shares close to whole pods. Of foreign shares only the sum is known: at least so many."""
+        return len(self.shared()) + -(-self.foreign[GPU_MILLI] // DEVICE_MILLI)
+
+    def device_room(self) -> list[int]:
+        """Thousandths left on each device that has any, the opened ones first, least left first."""
+        return room(self.shared(), self.raw_free_gpus)
 
     def used(self, name: str) -> int:
         """What our pods use of a resource."""
         return sum([pod.uses[name] * count for pod, count in self.own.items()])
 
     def free(self, name: str) -> int:
-        """What is left of one resource; negative if more is used than is offered."""
-        return self.facts.allocatable[name] - self.foreign[name] - self.used(name)
+        """What is left of one resource; negative if more is used than is offered. A shared device is not left."""
+        left = self.facts.allocatable[name] - self.foreign[name] - self.used(name)
+        return left - self._closed() if self.kind is not None and name == self.kind.cls.gpu else left
 
     def overdrawn(self) -> Iterator[str]:
         """Resources of which more is used than is offered: a fault, and not ours to mend."""

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hanse.agent.core.devices import UNKNOWN, OnDevice, chosen
 from hanse.agent.core.inventory import Inventory
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import DOMAINS_LISTED_MAX, LevelUse, NodePlace, PartPlacement
 from hanse.model.request import GangRequest
-from hanse.model.resources import Resources
+from hanse.model.resources import GPU_MILLI, Resources
 from hanse.shape.classes import whole_pod
 from hanse.shape.lens import SetAsk, ladder, prepare
 from hanse.shape.limits import HOST_ALIAS
@@ -33,6 +34,7 @@ class SetPlacement:
         pod: what one pod uses of its node.
         hosts: in the order of ranks.
         reserved: (node, resources) that an exclusive set takes beside its pods.
+        devices: of pods that have a share of a GPU, for each rank the device of its node; else ().
     """
 
     set_index: int
@@ -40,6 +42,7 @@ class SetPlacement:
     pod: Resources
     hosts: tuple[HostUse, ...]
     reserved: tuple[tuple[NodeName, Resources], ...] = ()
+    devices: tuple[int, ...] = ()
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:
@@ -48,7 +51,12 @@ class SetPlacement:
 
     def usage(self) -> Iterator[tuple[Resources, list[tuple[NodeName, int]]]]:
         """(what one pod uses, (node, pods)) to hold; a node may come more than once."""
-        yield whole_pod(self.pod), [(use.node, use.pods) for use in self.hosts]
+        uses = whole_pod(self.pod)
+        if self.devices:
+            for name, device in zip(self.nodes, self.devices, strict=True):
+                yield OnDevice(uses, device), [(name, 1)]
+        else:
+            yield uses, [(use.node, use.pods) for use in self.hosts]
         for name, amount in self.reserved:
             yield amount, [(name, 1)]
 
@@ -108,15 +116,44 @@ def recorded(
     return Placement(tuple(sets), part_of(inventory, tuple(sets)))
 
 
-def set_placement(inventory: Inventory, index: int, s: SetAsk, runs: Sequence[tuple[NodeName, int]]) -> SetPlacement:
-    """One set on (node, pods) in the order of ranks, with what it reserves."""
+def set_placement(
+    inventory: Inventory,
+    index: int,
+    s: SetAsk,
+    runs: Sequence[tuple[NodeName, int]],
+    devices: Sequence[int] = (),
+) -> SetPlacement:
+    """One set on (node, pods) in the order of ranks, with what it reserves.
+
+    Args:
+        devices: see SetPlacement; those that are not said are chosen here.
+    """
     hosts: list[HostUse] = []
     rank = 0
     for name, pods in runs:
         node = inventory.node(name)
         hosts.append(HostUse(name, () if node is None else node.path, rank, pods))
         rank += pods
-    return SetPlacement(index, s.flavor, s.pod, tuple(hosts), _reserved(inventory, s, hosts))
+    on = on_devices(inventory, s.pod, hosts, devices)
+    return SetPlacement(index, s.flavor, s.pod, tuple(hosts), _reserved(inventory, s, hosts), on)
+
+
+def on_devices(
+    inventory: Inventory, pod: Resources, hosts: Sequence[HostUse], said: Sequence[int] = ()
+) -> tuple[int, ...]:
+    """For each rank its device, () for pods without a share. Where `said` has none, the device is chosen."""
+    milli = pod[GPU_MILLI]
+    if not milli:
+        return ()
+    ranks: dict[NodeName, list[int]] = {}
+    for use in hosts:
+        ranks.setdefault(use.node, []).extend(range(use.first_rank, use.first_rank + use.pods))
+    pods = sum(use.pods for use in hosts)
+    out = [UNKNOWN] * pods if len(said) != pods else list(said)
+    for name, mine in ranks.items():
+        for rank, device in zip(mine, chosen(inventory.shared(name), milli, [out[r] for r in mine]), strict=True):
+            out[rank] = device
+    return tuple(out)
 
 
 def _reserved(inventory: Inventory, s: SetAsk, hosts: list[HostUse]) -> tuple[tuple[NodeName, Resources], ...]:
