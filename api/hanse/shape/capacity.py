@@ -2,20 +2,27 @@
 
 `fit` of a domain is the most pods it can hold: the sum of its parts, rounded down to whole slices at every level
 that has a slice layer. That is exact, because slices are independent and any subset of a domain's room can be used.
+
+Hosts are counted as arrays, all lowest domains of a tree in one pass. What a search rarely looks at (a lowest domain
+by itself, its hosts by capacity, what of it is whole) is derived when it does.
 """
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from hanse.shape.domains import MEMO_LENSES_MAX, Leaf, Node
+import numpy as np
+
+from hanse.shape.domains import MEMO_LENSES_MAX, Bins, Branch, Ints, Leaf, Node
 from hanse.shape.lens import Lens
 
 if TYPE_CHECKING:
+    from hanse.shape.bounds import Heap
     from hanse.shape.solve import Found
 
 Hist = tuple[tuple[int, int, int, int, int], ...]  # pods per host, hosts, index of the bin, free GPUs, all GPUs
 Counts = tuple[tuple[int, int], ...]  # fit, domains with that fit; largest first
-
-NOTHING: Final[Counts] = ()
+Parts = tuple[Ints, Ints]  # fits of parts, and how many there are of each entry
+Facts = tuple[int, bool, int]  # free, whole, whole_hosts
 
 
 class Cap:
@@ -23,56 +30,45 @@ class Cap:
 
     Attributes:
         fit: the most pods the domain can hold.
-        kids: capacity and copies of each child, in the order of the node's children; () for a lowest domain.
-        hist: of a lowest domain, hosts that hold a pod: most pods first, then fewest free GPUs.
         step: pods come to its parts in multiples of this: the coarsest slice that may not cross a part.
         peak: the largest fit among the domains 0, 1, … levels below; the last entry is of a single host.
-        free: free GPUs on the hosts that the set may use, whether or not a pod fits there.
-        whole: every GPU of the domain is free.
-        whole_hosts: hosts of the domain with GPUs, all of them free.
+        single: scores of the best single host by number of pods, see there.
         solved: what `solve` found for numbers of pods that were asked for.
+        heaps: see `bounds`.
     """
 
     __slots__ = (
-        "_census",
-        "_full",
-        "fit",
-        "free",
-        "hist",
-        "kids",
-        "node",
-        "peak",
-        "single",
-        "solved",
-        "step",
-        "whole",
-        "whole_hosts",
-    )
+        "_census", "_depth", "_facts", "_full", "_hist", "_kids", "_lens", "_low", "_parts", "fit", "heaps", "node",
+        "peak", "single", "solved", "step",
+    )  # fmt: skip
 
     def __init__(
         self,
         node: Node | None,
         fit: int,
-        kids: "tuple[tuple[Cap, int], ...]",
-        hist: Hist,
+        kids: "tuple[tuple[Cap, int], ...] | None",
+        hist: Hist | None,
         *,
         step: int,
         peak: tuple[int, ...],
-        free: int,
-        whole: bool,
-        whole_hosts: int,
+        free: int = -1,
+        whole: bool = False,
+        whole_hosts: int = 0,
     ) -> None:
         self.node = node
         self.fit = fit
-        self.kids = kids
-        self.hist = hist
         self.step = step
         self.peak = peak
-        self.free = free
-        self.whole = whole
-        self.whole_hosts = whole_hosts
         self.single: dict[int, tuple[int, ...] | None] = {}
         self.solved: dict[int, Found] = {}
+        self.heaps: dict[int, Heap] = {}
+        self._kids = kids
+        self._hist = hist
+        self._facts: Facts | None = (free, whole, whole_hosts) if free >= 0 else None
+        self._lens: Lens | None = None
+        self._depth = 0
+        self._low: tuple[Ints, Ints, Ints] | None = None
+        self._parts: dict[int, Parts] = {}
         self._census: tuple[Counts, ...] | None = None
         self._full: tuple[int, ...] | None = None
 
@@ -82,50 +78,263 @@ class Cap:
         return len(self.peak) - 1
 
     @property
+    def kids(self) -> "tuple[tuple[Cap, int], ...]":
+        """Capacity and copies of each child, in the order of the node's children; () for a lowest domain."""
+        if self._kids is None:
+            self._kids = self._unfolded()
+        return self._kids
+
+    @property
+    def hist(self) -> Hist:
+        """Of a lowest domain, hosts that hold a pod: most pods first, then fewest free GPUs."""
+        if self._hist is None:
+            self._hist = self._host_histogram()
+        return self._hist
+
+    @property
+    def free(self) -> int:
+        """Free GPUs on the hosts that the set may use, whether or not a pod fits there."""
+        return self.facts[0]
+
+    @property
+    def whole(self) -> bool:
+        """Every GPU of the domain is free."""
+        return self.facts[1]
+
+    @property
+    def whole_hosts(self) -> int:
+        """Hosts of the domain with GPUs, all of them free."""
+        return self.facts[2]
+
+    @property
+    def facts(self) -> Facts:
+        """free, whole, whole_hosts."""
+        if self._facts is None:
+            self._facts = self._derived_facts()
+        return self._facts
+
+    def parts(self, below: int) -> Parts:
+        """The fits of the domains (at last: hosts) 1, 2, … levels below and their numbers, in the order of children.
+
+        Parts that hold nothing may be among them, and equal fits may come several times.
+        """
+        found = self._parts.get(below)
+        if found is None:
+            found = self._parts[below] = self._derived_parts(below)
+        return found
+
+    def owned(self, below: int) -> tuple[Ints, Ints, Ints]:
+        """The parts of every child, 1, 2, … levels below it: index of the child, fit, how many in one copy of it."""
+        if self._low is not None and isinstance(self.node, Branch):
+            bins = self.node.bins
+            return np.repeat(np.arange(len(bins.sizes)), bins.sizes), self._low[2], bins.hosts
+        inside = [kid.parts(below) for kid, _ in self.kids]
+        owners = np.repeat(np.arange(len(inside)), [len(own[0]) for own in inside])
+        return owners, np.concatenate([own[0] for own in inside]), np.concatenate([own[1] for own in inside])
+
+    @property
     def census(self) -> tuple[Counts, ...]:
         """For 1, 2, … levels below: how many domains (at last: hosts) have which fit. Zeros are left out."""
         if self._census is None:
-            self._census = self._leaf_census() if not self.kids else self._branch_census()
+            self._census = tuple([_counted(*self.parts(below)) for below in range(1, self.height + 1)])
         return self._census
 
     @property
     def full(self) -> tuple[int, ...]:
         """The cost of using all of it: domains used per level below, hosts, then the fits of those (see solve)."""
         if self._full is None:
-            counts = tuple([sum([n for _, n in level]) for level in self.census])
-            fits = tuple([sum([fit * n for fit, n in level]) for level in self.census])
-            self._full = counts + fits
+            levels = [self.parts(below) for below in range(1, self.height + 1)]
+            counts = tuple([int(numbers[fits > 0].sum()) for fits, numbers in levels])
+            self._full = counts + tuple([int(fits @ numbers) for fits, numbers in levels])
         return self._full
 
-    def _leaf_census(self) -> tuple[Counts, ...]:
-        if not self.fit:
-            return (NOTHING,)
-        total: dict[int, int] = {}
-        for most, hosts, _, _, _ in self.hist:
-            total[most] = total.get(most, 0) + hosts
-        return (tuple(sorted(total.items(), reverse=True)),)
+    def _unfolded(self) -> "tuple[tuple[Cap, int], ...]":
+        node, lens, at = self.node, self._lens, self._depth + 1
+        if not isinstance(node, Branch) or lens is None:
+            return ()
+        if self._low is None:
+            return tuple([(capacity(kid, lens, at), copies) for kid, copies in node.kids])
+        fits, peaks = self._low[0].tolist(), self._low[1].tolist()
+        step = lens.steps[at + 1]
+        return tuple([
+            (_remembered(kid, lens, at, fit, (fit, peak), step), copies)
+            for (kid, copies), fit, peak in zip(node.kids, fits, peaks, strict=True)
+        ])  # fmt: skip
 
-    def _branch_census(self) -> tuple[Counts, ...]:
+    def _host_histogram(self) -> Hist:
+        node, lens = self.node, self._lens
+        if not isinstance(node, Leaf) or lens is None:
+            return ()
+        rows, full = lens.rows, lens.full
+        hist = [
+            (row[free], hosts, i, free, full[c])
+            for i, (c, free, hosts) in enumerate(node.bins)
+            for row in (rows[c],)
+            if row and row[free]
+        ]
+        hist.sort(key=_most_first)
+        return tuple(hist)
+
+    def _derived_facts(self) -> Facts:
+        node, lens = self.node, self._lens
+        if lens is not None and isinstance(node, Leaf):
+            free = sum([gpus * hosts for c, gpus, hosts in node.bins if lens.rows[c]])
+            whole = all(gpus == lens.full[c] for c, gpus, _ in node.bins)
+            return free, whole, sum([hosts for c, gpus, hosts in node.bins if 0 < gpus == lens.full[c]])
+        if lens is not None and self._low is not None and isinstance(node, Branch):
+            seen, hosts = node.bins.numbers, node.bins.all_hosts
+            broken = bool(lens.bins.broken[seen].any())
+            return int(lens.bins.free[seen] @ hosts), not broken, int(lens.bins.whole[seen] @ hosts)
+        facts = [(kid.facts, copies) for kid, copies in self.kids]
+        free = sum([own[0] * copies for own, copies in facts])
+        return free, all(own[1] for own, _ in facts), sum([own[2] * copies for own, copies in facts])
+
+    def _derived_parts(self, below: int) -> Parts:
         if not self.fit:
-            return (NOTHING,) * self.height
-        levels: list[dict[int, int]] = [{} for _ in range(self.height)]
-        for kid, copies in self.kids:
-            if kid.fit:
-                levels[0][kid.fit] = levels[0].get(kid.fit, 0) + copies
-                for into, counts in zip(levels[1:], kid.census, strict=True):
-                    for fit, n in counts:
-                        into[fit] = into.get(fit, 0) + n * copies
-        return tuple([tuple(sorted(level.items(), reverse=True)) for level in levels])
+            return _ints([]), _ints([])
+        if self._low is not None and isinstance(self.node, Branch):
+            bins = self.node.bins
+            if below == 1:
+                return self._low[0], bins.copies
+            return self._low[2], bins.all_hosts
+        if self.height == 1:
+            return _ints([most for most, *_ in self.hist]), _ints([hosts for _, hosts, *_ in self.hist])
+        if below == 1:
+            return _ints([kid.fit for kid, _ in self.kids]), _ints([copies for _, copies in self.kids])
+        inside = [(kid.parts(below - 1), copies) for kid, copies in self.kids if kid.fit]
+        numbers = [own[1] if copies == 1 else own[1] * copies for own, copies in inside]
+        return np.concatenate([own[0] for own, _ in inside]), np.concatenate(numbers)
+
+
+def _ints(values: list[int]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def _counted(fits: Ints, numbers: Ints) -> Counts:
+    total: dict[int, int] = {}
+    for fit, n in zip(fits.tolist(), numbers.tolist(), strict=True):
+        if fit:
+            total[fit] = total.get(fit, 0) + n
+    return tuple(sorted(total.items(), reverse=True))
+
+
+def _most_first(entry: tuple[int, int, int, int, int]) -> tuple[int, int, int]:
+    return -entry[0], entry[3], entry[2]
 
 
 def capacity(node: Node, lens: Lens, depth: int) -> Cap:
     """The node through the lens; `depth` is -1 for a group's root, 0 for its coarsest domains, …"""
     found = node.memo.get(lens)
     if found is None:
-        if len(node.memo) >= MEMO_LENSES_MAX:
-            node.memo.clear()
-        found = node.memo[lens] = _leaf(node, lens, depth) if isinstance(node, Leaf) else _branch(node, lens, depth)
+        if isinstance(node, Leaf):
+            found = _alone(node, lens, depth)
+        else:
+            _fill(list(_unseen(node, lens, depth)), lens)
+            found = _branch(node, lens, depth)
     return found
+
+
+def _alone(node: Leaf, lens: Lens, depth: int) -> Cap:
+    """A lowest domain that nobody looked at together with its neighbours."""
+    cap = _viewed(node, lens, depth, 0, (0, 0), lens.steps[depth + 1])
+    fit = sum([most * hosts for most, hosts, *_ in cap.hist])
+    cap.fit = _rounded(fit, lens, depth, whole=lens.exclusive != depth or cap.whole)
+    cap.peak = (cap.fit, cap.hist[0][0] if cap.fit else 0)
+    return _memorised(node, lens, cap)
+
+
+def _remembered(node: Node, lens: Lens, depth: int, fit: int, peak: tuple[int, ...], step: int) -> Cap:
+    return node.memo.get(lens) or _memorised(node, lens, _viewed(node, lens, depth, fit, peak, step))
+
+
+def _viewed(node: Node, lens: Lens, depth: int, fit: int, peak: tuple[int, ...], step: int) -> Cap:
+    """A domain whose parts are derived when somebody asks."""
+    cap = Cap(node, fit, () if isinstance(node, Leaf) else None, None, step=step, peak=peak)
+    cap._lens = lens
+    cap._depth = depth
+    return cap
+
+
+def _memorised(node: Node, lens: Lens, cap: Cap) -> Cap:
+    if len(node.memo) >= MEMO_LENSES_MAX:
+        node.memo.clear()
+    node.memo[lens] = cap
+    return cap
+
+
+def _unseen(node: Branch, lens: Lens, depth: int) -> Iterator[tuple[Branch, int]]:
+    """Domains of lowest domains, at or below this one, that are not known through the lens, with their depth."""
+    if not node.kids:
+        return
+    if isinstance(node.kids[0][0], Leaf):
+        yield node, depth
+        return
+    for kid, _ in node.kids:
+        if isinstance(kid, Branch) and lens not in kid.memo:
+            yield from _unseen(kid, lens, depth + 1)
+
+
+def _fill(found: list[tuple[Branch, int]], lens: Lens) -> None:
+    """Looks at domains of lowest domains, all in one pass over their hosts."""
+    if not found:
+        return
+    depth = found[0][1]
+    every = [node.bins for node, _ in found]
+    bins = every[0] if len(every) == 1 else Bins(*[np.concatenate(column) for column in zip(*every, strict=True)])
+    firsts = np.cumsum(bins.sizes) - bins.sizes
+    pods = lens.bins.pods[bins.numbers]
+    peaks = np.maximum.reduceat(pods, firsts)
+    fits = np.add.reduceat(pods * bins.hosts, firsts)
+    if lens.floors[depth + 1] > 1 or lens.exclusive == depth + 1:
+        fits = _floored(fits, bins, firsts, lens, depth + 1)
+        none = fits == 0
+        peaks[none] = 0
+        pods[np.repeat(none, bins.sizes)] = 0
+    _part(found, lens, (fits, peaks, pods), bins.copies)
+
+
+def _floored(fits: Ints, bins: Bins, firsts: Ints, lens: Lens, depth: int) -> Ints:
+    size = lens.floors[depth]
+    if size > 1:
+        fits = fits // size * size
+    if lens.exclusive == depth:
+        fits = np.where(np.maximum.reduceat(lens.bins.broken[bins.numbers], firsts) > 0, 0, fits)
+    return fits
+
+
+def _part(found: list[tuple[Branch, int]], lens: Lens, low: tuple[Ints, Ints, Ints], copies: Ints) -> None:
+    """Gives each domain its stretch of what was seen in one pass."""
+    fits, peaks, pods = low
+    kids = np.cumsum([0, *[len(node.kids) for node, _ in found]])
+    sums = np.add.reduceat(fits * copies, kids[:-1]).tolist()
+    widest = np.maximum.reduceat(fits, kids[:-1]).tolist()
+    tallest = np.maximum.reduceat(peaks, kids[:-1]).tolist()
+    at_kid: list[int] = kids.tolist()
+    at_bin = 0
+    for i, (node, depth) in enumerate(found):
+        cap = _viewed(node, lens, depth, 0, (), lens.steps[depth + 1])
+        bins = len(node.bins.numbers)
+        some = slice(at_kid[i], at_kid[i + 1])
+        cap._low = (fits[some], peaks[some], pods[at_bin : at_bin + bins])
+        at_bin += bins
+        fit = _rounded(sums[i], lens, depth, whole=depth < 0 or lens.exclusive != depth or cap.whole)
+        cap.fit = fit
+        cap.peak = (fit, widest[i], tallest[i]) if fit else (0, 0, 0)
+        _memorised(node, lens, cap)
+
+
+def _branch(node: Branch, lens: Lens, depth: int) -> Cap:
+    found = node.memo.get(lens)
+    if found is not None:
+        return found
+    caps = [
+        (_branch(kid, lens, depth + 1) if isinstance(kid, Branch) else capacity(kid, lens, depth + 1), copies)
+        for kid, copies in node.kids
+    ]
+    cap = joined(node, tuple(caps), lens, depth)
+    cap._lens = lens
+    cap._depth = depth
+    return _memorised(node, lens, cap)
 
 
 def _rounded(fit: int, lens: Lens, depth: int, *, whole: bool) -> int:
@@ -135,24 +344,6 @@ def _rounded(fit: int, lens: Lens, depth: int, *, whole: bool) -> int:
     if lens.exclusive == depth and not whole:
         return 0
     return fit // size * size if size else fit
-
-
-def _leaf(node: Leaf, lens: Lens, depth: int) -> Cap:
-    rows, full = lens.rows, lens.full
-    hist: list[tuple[int, int, int, int, int]] = []
-    whole_hosts = total = 0
-    whole = True
-    for i, (c, free, hosts) in enumerate(node.bins):
-        if free < full[c]:
-            whole = False
-        elif free:
-            whole_hosts += hosts
-        row = rows[c]
-        if row:
-            total += free * hosts
-            if row[free]:
-                hist.append((row[free], hosts, i, free, full[c]))
-    return lowest(node, hist, lens, depth, free=total, whole=whole, whole_hosts=whole_hosts)
 
 
 def lowest(
@@ -182,30 +373,42 @@ def lowest(
     )
 
 
-def _most_first(entry: tuple[int, int, int, int, int]) -> tuple[int, int, int]:
-    return -entry[0], entry[3], entry[2]
-
-
-def _branch(node: Node, lens: Lens, depth: int) -> Cap:
-    assert not isinstance(node, Leaf)
-    kids = tuple([(capacity(kid, lens, depth + 1), copies) for kid, copies in node.kids])
-    return joined(node, kids, lens, depth)
-
-
-def joined(node: Node | None, kids: tuple[tuple[Cap, int], ...], lens: Lens, depth: int) -> Cap:
+def joined(node: Node | None, kids: "tuple[tuple[Cap, int], ...]", lens: Lens, depth: int) -> Cap:
     """A domain of these children; `kids` must not be empty."""
-    whole = all(kid.whole for kid, _ in kids)
+    whole = depth < 0 or lens.exclusive != depth or all(kid.whole for kid, _ in kids)
     fit = _rounded(sum([kid.fit * copies for kid, copies in kids]), lens, depth, whole=whole)
     peaks = [kid.peak for kid, _ in kids]
     below = tuple([max(column) for column in zip(*peaks, strict=True)])
     return Cap(
-        node,
-        fit,
-        kids,
-        (),
-        step=lens.steps[depth + 1],
-        peak=(fit, *(below if fit else (0,) * len(below))),
-        free=sum([kid.free * copies for kid, copies in kids]),
-        whole=whole,
-        whole_hosts=sum([kid.whole_hosts * copies for kid, copies in kids]),
-    )
+        node, fit, kids, (), step=lens.steps[depth + 1], peak=(fit, *(below if fit else (0,) * len(below)))
+    )  # fmt: skip
+
+
+class Pooled(Cap):
+    """The children of several domains of one height, as if they were children of one domain without slices."""
+
+    __slots__ = ("_sources",)
+
+    def __init__(self, sources: "list[Cap]") -> None:
+        fit = sum([cap.fit for cap in sources])
+        peaks = [cap.peak[1:] for cap in sources]
+        peak = (fit, *[max(column) for column in zip(*peaks, strict=True)])
+        super().__init__(None, fit, None, (), step=sources[0].step, peak=peak)
+        self._sources = sources
+
+    def _unfolded(self) -> "tuple[tuple[Cap, int], ...]":
+        return tuple([kid for cap in self._sources for kid in cap.kids])
+
+    def _derived_parts(self, below: int) -> Parts:
+        every = [cap.parts(below) for cap in self._sources]
+        return np.concatenate([own[0] for own in every]), np.concatenate([own[1] for own in every])
+
+    def owned(self, below: int) -> tuple[Ints, Ints, Ints]:
+        """See Cap."""
+        every = [cap.owned(below) for cap in self._sources]
+        first = 0
+        owners: list[Ints] = []
+        for cap, own in zip(self._sources, every, strict=True):
+            owners.append(own[0] + first)
+            first += len(cap.parts(1)[0])
+        return np.concatenate(owners), np.concatenate([o[1] for o in every]), np.concatenate([o[2] for o in every])

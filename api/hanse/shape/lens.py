@@ -7,7 +7,9 @@ decision: a lens is interned, and every tree node remembers its capacity under t
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from hanse.model.ids import FlavorName
 from hanse.model.job import Slice
@@ -17,6 +19,7 @@ from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
 from hanse.model.selectors import Selector, Toleration, untolerated
 from hanse.shape.classes import Answer, HostClass, whole_pod
+from hanse.shape.domains import CLASS_STRIDE, Ints, bin_number
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
 _LENSES_KEPT_MAX: Final = 20_000
@@ -67,6 +70,40 @@ class Lens:
     steps: tuple[int, ...]
     exclusive: int
     certain: bool
+    bins: "BinTables" = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bins", bin_tables(self.rows, self.full))
+
+
+class BinTables(NamedTuple):
+    """What a lens sees in a bin, by the number of the bin (see `bin_number`).
+
+    Attributes:
+        pods: that one host holds.
+        free: GPUs of one host, where the set may use it.
+        whole: 1 for a host with GPUs, all of them free.
+        broken: 1 for a host with GPUs that are not all free.
+    """
+
+    pods: Ints
+    free: Ints
+    whole: Ints
+    broken: Ints
+
+
+@lru_cache(maxsize=1_024)
+def bin_tables(rows: tuple[tuple[int, ...], ...], full: tuple[int, ...]) -> BinTables:
+    """The tables for these rows."""
+    out = np.zeros((4, len(full) * CLASS_STRIDE), dtype=np.int64)
+    for c, (row, gpus) in enumerate(zip(rows, full, strict=False)):
+        first = bin_number(c, 0)
+        if row:
+            out[0, first : first + gpus + 1] = row
+            out[1, first : first + gpus + 1] = range(gpus + 1)
+        out[2, first + gpus] = gpus > 0
+        out[3, first : first + gpus] = 1
+    return BinTables(*out)
 
 
 _lenses: dict[tuple[object, ...], Lens] = {}

@@ -12,28 +12,72 @@ kept if it meets the bound; else `exact` decides by dynamic programming.
 Which domain is chosen depends on capacities and on canonical order alone, never on names.
 """
 
+from collections.abc import Iterable, Iterator
 from enum import IntEnum, unique
-from heapq import heapify, heappop, heappush
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from hanse.shape.capacity import Cap
+import numpy as np
+
+from hanse.shape.bounds import heap, least_below
+from hanse.shape.capacity import Cap, Counts, Pooled
 from hanse.shape.exact import Search
-from hanse.shape.subsets import best_children, is_heap, least_parts
+from hanse.shape.sets import Bound, in_order, least_parts, sets_of
+from hanse.shape.subsets import best_children, is_heap
 from hanse.shape.tightest import fewest, least_sum, tightest
+
+TRIES_MAX: Final = 48  # sets of children that are worked out before the search takes over
+LOW_HEIGHT: Final = 2  # of a domain whose children are lowest domains
+SHORTS_MAX: Final = 12  # children that the greedy choice leaves room in, one after the other
+SPARE_STEPS_MAX: Final = 12  # steps that a set of children may hold beyond what is wanted, for it to be worked out
 
 Cost = tuple[int, ...]  # counts at 1, 2, … levels below and hosts, then summed fits of the same
 
 
-class Take(NamedTuple):
-    """What is used of one domain: hosts of a lowest domain, children of any other.
+class Take:
+    """What is used of one domain: hosts of a lowest domain, children of any other. Equal if these are."""
 
-    Attributes:
-        hosts: (index of the bin, hosts, pods on each of them).
-        kids: (index of the child, copies, what each of them gives).
-    """
+    __slots__ = ("_hosts", "_kids", "of")
 
-    hosts: tuple[tuple[int, int, int], ...] = ()
-    kids: "tuple[tuple[int, int, Take], ...]" = ()
+    def __init__(
+        self,
+        hosts: tuple[tuple[int, int, int], ...] = (),
+        kids: "tuple[tuple[int, int, Take], ...]" = (),
+        of: Cap | None = None,
+    ) -> None:
+        self.of = of
+        self._hosts: tuple[tuple[int, int, int], ...] | None = hosts if of is None else None
+        self._kids: tuple[tuple[int, int, Take], ...] | None = kids if of is None else None
+
+    @property
+    def hosts(self) -> tuple[tuple[int, int, int], ...]:
+        """(index of the bin, hosts, pods on each of them)."""
+        if self._hosts is None:
+            assert self.of is not None
+            self._hosts = tuple([(i, hosts, most) for most, hosts, i, _, _ in self.of.hist]) if self.of.fit else ()
+        return self._hosts
+
+    @property
+    def kids(self) -> "tuple[tuple[int, int, Take], ...]":
+        """(index of the child, copies, what each of them gives)."""
+        if self._kids is None:
+            assert self.of is not None
+            whole = enumerate(self.of.kids)
+            self._kids = tuple([(i, copies, everything_of(kid)) for i, (kid, copies) in whole if kid.fit])
+        return self._kids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Take) and self.hosts == other.hosts and self.kids == other.kids
+
+    def __hash__(self) -> int:
+        return hash((self.hosts, self.kids))
+
+    def __repr__(self) -> str:
+        return f"Take({self.hosts!r}, {self.kids!r})"
+
+
+def everything_of(cap: Cap) -> Take:
+    """Every host of a domain that holds a pod, with as many as it holds; written down when somebody asks."""
+    return Take(of=cap)
 
 
 @unique
@@ -69,12 +113,6 @@ def _solved(cap: Cap, n: int) -> Found:
     return _over_many(cap, n)
 
 
-def bound(cap: Cap, n: int) -> Cost:
-    """No placement of n pods in the domain costs less, component by component."""
-    counts = tuple([max(0, fewest(level, n)) for level in cap.census])
-    return counts + (n,) * len(counts)
-
-
 def _on_hosts(cap: Cap, n: int) -> Found:
     chosen = tightest(cap.census[0], n)
     hosts = sum(chosen.values())
@@ -95,28 +133,60 @@ def _on_hosts(cap: Cap, n: int) -> Found:
 
 
 def _in_one(cap: Cap, n: int) -> Found:
-    order = [(inside_one(bound(kid, n), kid.fit), i, False) for i, (kid, _) in enumerate(cap.kids) if kid.fit >= n]
-    heapify(order)
+    """In the domain that costs least, of the lowest level at which one domain holds everything.
+
+    Anything else uses more domains of that level. The domains are looked at in the order of a bound on their cost.
+    """
+    down = max([below for below in range(1, cap.height) if cap.peak[below] >= n])
+    around = list(_holding(cap, n, down - 1, ()))
+    pool = Pooled([parent for _, parent in around]) if len(around) > 1 else around[0][1]
     best: Found | None = None
-    while order:
-        least, i, sharp = heappop(order)
+    for least, at, i in _one_in_order(pool, around, n):
+        path, parent = around[at]
         if best is not None and least >= best.cost:
             break
-        kid = cap.kids[i][0]
-        if not sharp and order and kid.kids and kid.peak[1] < n:
-            heappush(order, (_sharpened(least, least_parts(kid, n)), i, True))
-            continue
+        kid = parent.kids[i][0]
         found = solve(kid, n)
         cost = inside_one(found.cost, kid.fit)
+        take = Take((), ((i, 1, found.take),))
+        for index, domain in reversed(path):
+            cost = inside_one(cost, domain.fit)
+            take = Take((), ((index, 1, take),))
         if best is None or cost < best.cost:
-            best = Found(cost, Take((), ((i, 1, found.take),)), found.proof)
+            best = Found(cost, take, found.proof)
     assert best is not None
     return best
 
 
-def _sharpened(least: Cost, parts: int) -> Cost:
-    """A bound seen from the parent, with what is known of the places two levels below."""
-    return (*least[:2], max(least[2], parts), *least[3:])
+Path = tuple[tuple[int, Cap], ...]  # (index of the child, the child) from a domain down
+
+
+def _holding(cap: Cap, n: int, down: int, path: Path) -> Iterator[tuple[Path, Cap]]:
+    """The domains so many levels down that have a child which holds n."""
+    if down == 0:
+        yield path, cap
+        return
+    for i, (kid, _) in enumerate(cap.kids):
+        if kid.peak[down] >= n:
+            yield from _holding(kid, n, down - 1, (*path, (i, kid)))
+
+
+def _one_in_order(pool: Cap, around: list[tuple[Path, Cap]], n: int) -> Iterator[tuple[Cost, int, int]]:
+    """Children that hold n, from the least bound on: the bound, the number of the parent, the index below it."""
+    fits = pool.parts(1)[0]
+    ones = np.flatnonzero(fits >= n)
+    many = [len(parent.parts(1)[0]) for _, parent in around]
+    parents = np.repeat(np.arange(len(around)), many)[ones]
+    above = np.array([[domain.fit for _, domain in path] for path, _ in around], dtype=np.int64)[parents]
+    lows = [least_parts(pool, below, ones[:, None], n) for below in range(1, pool.height)]
+    held = [*above.T, fits[ones]]
+    ahead = (1,) * (len(held))
+    rest = (n,) * len(lows)
+    firsts = np.cumsum([0, *many])
+    for at in np.lexsort((*reversed(held), *reversed(lows))).tolist():
+        parent = int(parents[at])
+        counts = (*ahead, *[int(low[at]) for low in lows])
+        yield (*counts, *[int(h[at]) for h in held], *rest), parent, int(ones[at] - firsts[parent])
 
 
 def inside_one(cost: Cost, fit: int) -> Cost:
@@ -126,12 +196,25 @@ def inside_one(cost: Cost, fit: int) -> Cost:
 
 
 def _over_many(cap: Cap, n: int) -> Found:
-    found = _greedy(cap, n)
-    if _proven(cap, n, found.cost):
-        return found
+    count = fewest(cap.census[0], n)
+    sets = sets_of(cap, count, n)
+    found: Found | None = None
+    if sets is None or cap.height == LOW_HEIGHT:
+        found = _greedy(cap, n, count)
+        if _proven(cap, n, found.cost):
+            return found
+    if sets is not None:
+        best = _of_sets(cap, in_order(cap, sets, n), n)
+        if best is not None:
+            return best
     chosen = _by_children(cap, n) if is_heap(cap) else None
     if chosen is not None:
         return chosen._replace(proof=max(chosen.proof, Proof.CLOSED_FORM))
+    return _by_search(cap, n, found or _greedy(cap, n, count))
+
+
+def _by_search(cap: Cap, n: int, found: Found) -> Found:
+    """The answer of the search that always ends; `found` is any placement."""
     for last in (False, True):
         better = _searched(Search(cap, n, last=last), cap, 0, n)
         if better.cost < found.cost:
@@ -141,19 +224,101 @@ def _over_many(cap: Cap, n: int) -> Found:
     return found._replace(proof=Proof.SEARCH)
 
 
+def _of_sets(cap: Cap, sets: Iterable[tuple[Bound, list[int]]], n: int) -> Found | None:
+    """The best of these sets of children, given in the order of their bounds; None if that is too much work."""
+    best: Found | None = None
+    tried = 0
+    for tried, (least, kids) in enumerate(sets):
+        if best is not None and least >= best.cost:
+            break
+        found = _with_children(cap, kids, n) if tried < TRIES_MAX else None
+        if found is None:
+            return None
+        if best is None or found.cost < best.cost:
+            best = found
+    assert best is not None
+    return best if tried <= 1 else best._replace(proof=max(best.proof, Proof.CLOSED_FORM))
+
+
+def _with_children(cap: Cap, kids: list[int], n: int) -> Found | None:
+    """The best place in exactly these children, given with repeats for copies; None if that is too much work."""
+    rest = sum([cap.kids[i][0].fit for i in kids]) - n
+    if not rest:
+        return _together(cap, [(i, kids.count(i), _everything(cap.kids[i][0])) for i in dict.fromkeys(kids)])
+    if cap.step != cap.kids[kids[0]][0].step:
+        return _less_here_and_there(cap, kids, rest)
+    if cap.height == LOW_HEIGHT:
+        return _as_one_heap(cap, {i: kids.count(i) for i in kids}, n)
+    pool = Pooled([cap.kids[i][0] for i in kids])
+    return _dealt(cap, kids, solve(pool, n))
+
+
+def _dealt(cap: Cap, kids: list[int], found: Found) -> Found:
+    """What was found in the pooled children of `kids`, child by child."""
+    half = cap.height - 1
+    parts: list[tuple[int, int, Take]] = []
+    first = 0
+    for i in kids:
+        end = first + len(cap.kids[i][0].parts(1)[0])
+        inside = tuple([(at - first, copies, below) for at, copies, below in found.take.kids if first <= at < end])
+        parts.append((i, 1, Take((), inside)))
+        first = end
+    held = sum([cap.kids[i][0].fit for i in kids])
+    cost = (len(kids), *found.cost[:half], held, *found.cost[half:])
+    return Found(cost, Take((), tuple(parts)), found.proof)
+
+
+def _less_here_and_there(cap: Cap, kids: list[int], rest: int) -> Found | None:
+    """All of these children but `rest` pods, which they leave out in whole steps: the cheapest way to share that."""
+    steps = rest // cap.step
+    if steps > SPARE_STEPS_MAX:
+        return None
+    best: list[tuple[Cost, tuple[tuple[int, int, Found], ...]] | None] = [((), ())] + [None] * steps
+    for i in kids:
+        kid = cap.kids[i][0]
+        options = [solve(kid, kid.fit - less * cap.step) for less in range(min(steps, kid.fit // cap.step - 1) + 1)]
+        best = [_cheapest_sum(best, options, i, kid.fit, total) for total in range(steps + 1)]
+    last = best[steps]
+    return None if last is None else _together(cap, list(last[1]))
+
+
+def _cheapest_sum(
+    before: "list[tuple[Cost, tuple[tuple[int, int, Found], ...]] | None]",
+    options: list[Found],
+    i: int,
+    fit: int,
+    total: int,
+) -> "tuple[Cost, tuple[tuple[int, int, Found], ...]] | None":
+    """The best way to leave out `total` steps with one more child, which leaves out 0, 1, … of them by `options`."""
+    best: tuple[Cost, tuple[tuple[int, int, Found], ...]] | None = None
+    for less, found in enumerate(options[: total + 1]):
+        had = before[total - less]
+        if had is not None:
+            own = inside_one(found.cost, fit)
+            cost = tuple([a + b for a, b in zip(had[0], own, strict=True)]) if had[0] else own
+            if best is None or cost < best[0]:
+                best = cost, (*had[1], (i, 1, found))
+    return best
+
+
 def _by_children(cap: Cap, n: int) -> Found | None:
     """The best set of children by closed form, their parts used as one heap; None if that proves nothing."""
     kids = best_children(cap, n)
     if kids is None:
         return None
-    heap: dict[int, int] = {}
+    found = _as_one_heap(cap, kids, n)
+    # if more is used than must be, another choice of equal cost so far might leave less
+    return None if found.cost[cap.height + 1] > least_sum(cap.census[1], n) else found
+
+
+def _as_one_heap(cap: Cap, kids: dict[int, int], n: int) -> Found:
+    """The best place in exactly these children (copies of each), if their parts may be used in any number."""
+    heap_of: dict[int, int] = {}
     for i, copies in kids.items():
         for size, many in cap.kids[i][0].census[0]:
-            heap[size] = heap.get(size, 0) + many * copies
-    parts = tightest(tuple(sorted(heap.items(), reverse=True)), n)
+            heap_of[size] = heap_of.get(size, 0) + many * copies
+    parts = tightest(tuple(sorted(heap_of.items(), reverse=True)), n)
     total = sum([size * many for size, many in parts.items()])
-    if total > least_sum(cap.census[1], n):
-        return None  # another choice of equal cost so far might leave less
     return _together(cap, _shared_out(cap, kids, parts, total - n))
 
 
@@ -173,19 +338,23 @@ def _shared_out(cap: Cap, kids: dict[int, int], parts: dict[int, int], rest: int
                     if size == short and rest:
                         pods, rest = pods - rest, 0
             if pods:
-                out.append((i, 1, solve(kid, pods)))
+                out.append((i, 1, _everything(kid) if pods == kid.fit else solve(kid, pods)))
     return out
 
 
 def _proven(cap: Cap, n: int, cost: Cost) -> bool:
     """Whether no placement can cost less: every component meets a bound that the ones before it allow."""
     half = cap.height
-    if cost[:half] != bound(cap, n)[:half]:
+    if any(cost[below] > least_below(cap, below, cost[0], n) for below in range(1, half)):
         return False
     return all(
-        fits <= least_sum(level, n) or fits <= sum([size * many for size, many in tightest(level, n).items()])
-        for level, fits in zip(cap.census, cost[half:], strict=True)
+        fits <= least_sum(level, n) or (used == fewest(level, n) and fits <= _tightest_sum(level, n))
+        for level, used, fits in zip(cap.census, cost, cost[half:], strict=False)
     )
+
+
+def _tightest_sum(parts: Counts, n: int) -> int:
+    return sum([size * many for size, many in tightest(parts, n).items()])
 
 
 def _searched(search: Search, cap: Cap, level: int, n: int) -> Found:
@@ -196,38 +365,58 @@ def _searched(search: Search, cap: Cap, level: int, n: int) -> Found:
     return _together(cap, [(i, 1, _searched(search, cap.kids[i][0], level + 1, pods)) for i, pods in split])
 
 
-def _greedy(cap: Cap, n: int) -> Found:
-    """Fewest children with the tightest sum, all full but one; which one is tried for each of the chosen kinds."""
-    wanted = tightest(cap.census[0], n)
-    chosen: list[tuple[int, int]] = []  # index of the child, copies
-    for i in sorted(range(len(cap.kids)), key=lambda i: (cap.kids[i][0].full, i)):
-        kid, copies = cap.kids[i]
-        use = min(copies, wanted.get(kid.fit, 0))
-        if use:
-            wanted[kid.fit] -= use
-            chosen.append((i, use))
+def _greedy(cap: Cap, n: int, count: int) -> Found:
+    """Fewest children with the tightest sum, all full but one; some of the chosen are tried for that."""
+    chosen = _chosen(cap, n)
     rest = sum([cap.kids[i][0].fit * use for i, use in chosen]) - n
-    if not rest:
-        return _together(cap, [(i, use, _everything(cap.kids[i][0])) for i, use in chosen])
-    best: Found | None = None
-    for short in chosen:
-        found = _one_short(cap, chosen, short[0], rest)
+    full = [(i, use, _everything(cap.kids[i][0])) for i, use in chosen]
+    best = None if rest else _together(cap, full)
+    if best is not None:
+        return best
+    hosts = least_below(cap, cap.height - 1, count, n)
+    for short in _emptiest_first(cap, chosen)[:SHORTS_MAX]:
+        found = _together(cap, _one_short(cap, full, short, rest))
         if best is None or found.cost < best.cost:
             best = found
+        if best.cost[cap.height - 1] <= hosts and best.cost[-1] == n:
+            break
     assert best is not None
     return best
 
 
-def _one_short(cap: Cap, chosen: list[tuple[int, int]], short: int, rest: int) -> Found:
-    parts: list[tuple[int, int, Found]] = []
-    for i, use in chosen:
-        kid = cap.kids[i][0]
+def _chosen(cap: Cap, n: int) -> list[tuple[int, int]]:
+    """(child, copies) of the tightest sum; of children that hold the same, those with the fewest hosts."""
+    wanted = tightest(cap.census[0], n)
+    fits, copies = cap.parts(1)
+    hosts = heap(cap, cap.height - 1).held
+    chosen: list[tuple[int, int]] = []
+    for i in np.lexsort((hosts, -fits)).tolist():
+        use = min(int(copies[i]), wanted.get(int(fits[i]), 0))
+        if use:
+            wanted[int(fits[i])] -= use
+            chosen.append((i, use))
+    return chosen
+
+
+def _emptiest_first(cap: Cap, chosen: list[tuple[int, int]]) -> list[int]:
+    """The chosen children, those first whose hosts hold the least: leaving room there frees the most hosts."""
+    hosts = heap(cap, cap.height - 1).held
+    fits = cap.parts(1)[0]
+    return sorted([i for i, _ in chosen], key=lambda i: (fits[i] / hosts[i], i))
+
+
+def _one_short(
+    cap: Cap, full: "list[tuple[int, int, Found]]", short: int, rest: int
+) -> "list[tuple[int, int, Found]]":
+    out: list[tuple[int, int, Found]] = []
+    for i, use, found in full:
         if i == short:
-            parts.append((i, 1, solve(kid, kid.fit - rest)))
+            kid = cap.kids[i][0]
+            out.append((i, 1, solve(kid, kid.fit - rest)))
             use -= 1
         if use:
-            parts.append((i, use, _everything(kid)))
-    return _together(cap, parts)
+            out.append((i, use, found))
+    return out
 
 
 def _together(cap: Cap, parts: list[tuple[int, int, Found]]) -> Found:
@@ -247,9 +436,7 @@ def _together(cap: Cap, parts: list[tuple[int, int, Found]]) -> Found:
 
 def _everything(cap: Cap) -> Found:
     """All that fits, which need not be all hosts: rounding to slices may leave some unused."""
-    if not cap.kids:
-        return _on_hosts(cap, cap.fit)
-    loose = sum([kid.fit * copies for kid, copies in cap.kids]) - cap.fit
-    if loose:
-        return solve(cap, cap.fit)
-    return _together(cap, [(i, copies, _everything(kid)) for i, (kid, copies) in enumerate(cap.kids) if kid.fit])
+    full = cap.full
+    if all(held == cap.fit for held in full[cap.height :]):
+        return Found(full, everything_of(cap))
+    return solve(cap, cap.fit)

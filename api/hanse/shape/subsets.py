@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hanse.shape.bounds import best_above, heap, least_below
 from hanse.shape.capacity import Cap
 from hanse.shape.tightest import fewest
 
@@ -31,7 +32,7 @@ _FAR: Final = 1 << 60
 Ints = NDArray[np.int64]
 
 
-class Heap(NamedTuple):
+class Rows(NamedTuple):
     """The children as rows, copies spelled out as far as they can matter.
 
     Attributes:
@@ -56,37 +57,26 @@ def is_heap(cap: Cap) -> bool:
     return alike and (kid.step == 1 or kid.step % cap.census[-1][0][0] == 0)
 
 
-def least_parts(cap: Cap, n: int) -> int:
-    """No choice of the fewest children holds n in fewer parts; 0 if that is too much to ask."""
-    heap = _heap(cap, fewest(cap.census[0], n))
-    return 0 if heap is None else _least(heap, fewest(cap.census[0], n), n)
-
-
-def _least(heap: Heap, count: int, n: int) -> int:
-    most = np.sort(heap.above[:, 1:], axis=0)[-count:].sum(axis=0)
-    return int(np.max(-(-(n - most) // heap.sizes[1:])))
-
-
 def best_children(cap: Cap, n: int) -> dict[int, int] | None:
     """Copies of each child in the best choice, if it can be proven; n must not fit into one child."""
     count = fewest(cap.census[0], n)
-    heap = _heap(cap, count)
-    if heap is None:
+    rows = _rows(cap, count)
+    if rows is None:
         return None
-    most = np.sort(heap.above, axis=0)[-count:].sum(axis=0)
-    least = _least(heap, count, n)
+    most = best_above(cap, 1, count)
+    least = least_below(cap, 1, count, n)
     for parts in range(least, least + ROUNDS_MAX):
-        demand = n - heap.sizes * parts
+        demand = n - rows.sizes * parts
         if np.all(most >= demand):
-            rows = _choice(heap, demand, most - demand, count)
-            if rows is None:
+            chosen = _choice(rows, demand, most - demand, count)
+            if chosen is None:
                 return None
-            if rows:
-                return _counted([heap.kids[row] for row in rows])
+            if chosen:
+                return _counted([rows.kids[row] for row in chosen])
     return None
 
 
-def _choice(heap: Heap, demand: Ints, spare: Ints, count: int) -> list[int] | None:
+def _choice(heap: Rows, demand: Ints, spare: Ints, count: int) -> list[int] | None:
     """The `count` rows of least weight that meet every demand: [] if there are none, None if that is too hard."""
     weights = heap.above[:, 0]
     low, high, best = 0, _FAR, list[int]()
@@ -149,22 +139,13 @@ class _Walk:
             self._step(row + 1, left - 1, [a + b for a, b in zip(sums, self._rows[row], strict=True)], [*chosen, row])
 
 
-def _heap(cap: Cap, count: int) -> Heap | None:
-    kids: list[int] = []
-    parts: list[dict[int, int]] = []
-    for i, (kid, copies) in enumerate(cap.kids):
-        if kid.fit:
-            mine = dict(kid.census[0])
-            for _ in range(min(copies, count)):
-                kids.append(i)
-                parts.append(mine)
-    values = sorted({size for mine in parts for size in mine})
-    if len(values) > SIZES_MAX:
+def _rows(cap: Cap, count: int) -> Rows | None:
+    parts = heap(cap, 1)
+    if len(parts.sizes) > SIZES_MAX:
         return None
-    held = np.array([[mine.get(size, 0) for size in values] for mine in parts], dtype=np.int64)
-    sizes = np.array([0, *values], dtype=np.int64)
-    above = held @ np.maximum(0, sizes[None, 1:].T - sizes[None, :])
-    return Heap(kids, sizes, above)
+    fits, copies = cap.parts(1)
+    kids = np.repeat(np.arange(len(fits)), np.where(fits > 0, np.minimum(copies, count), 0))
+    return Rows(kids.tolist(), np.concatenate(([0], parts.sizes)), parts.above[kids])
 
 
 def _lightest(weights: Ints, gains: Ints, count: int, demand: int) -> list[int] | None:

@@ -2,13 +2,14 @@
 
 from hanse.shape.errors import ShapeError
 
-_ONE_BYTE = tuple(bytes((i,)) for i in range(128))
+ONE_BYTE_MAX = 128  # smaller numbers are written as the one byte that they are
+_ONE_BYTE = tuple(bytes((i,)) for i in range(ONE_BYTE_MAX))
 VARINT_BYTES_MAX = 10  # 64 bits and a little
 
 
 def put(value: int) -> bytes:
     """The bytes of one unsigned integer."""
-    if value < 128:
+    if value < ONE_BYTE_MAX:
         return _ONE_BYTE[value]
     out = bytearray()
     while value >= 128:
