@@ -15,10 +15,10 @@ from hanse.apiserver.rows import Found
 from hanse.apiserver.suggest import listed
 from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound
 from hanse.model.ids import JobId, QueueUid, is_job_id
-from hanse.model.lifecycle import decode_state
 from hanse.model.names import SUBDOMAIN_CHARS_MAX, is_subdomain, quoted
 from hanse.store import keys
 from hanse.store.contract import READ_KEYS_MAX, KeyValue, Store, prefix_end
+from hanse.store.schema import decode_state
 
 GONE_HINT: Final = "one that ended a while ago is in the archive: the files in the replicas' `archive_dir`"
 

@@ -21,7 +21,7 @@ from hanse.model.ids import JobId, Part, PoolName
 from hanse.model.lifecycle import JobState
 from hanse.store import keys
 from hanse.store.contract import READ_KEYS_MAX, KeyValue, Store
-from hanse.store.schema import BindingValue, PastValue, SlotsValue, decode, decode_spec
+from hanse.store.schema import BindingValue, PastValue, SlotsValue, decode, decode_binding, decode_spec
 
 T = TypeVar("T")
 
@@ -95,10 +95,7 @@ class JobReader:
             JobRow(
                 found=f,
                 head=heads[f.job],
-                parts=tuple(
-                    PartRow(part, pool, _decoded(items.get(key), BindingValue))
-                    for part, pool, key in binding_keys[f.job]
-                ),
+                parts=tuple(PartRow(part, pool, _binding(items.get(key))) for part, pool, key in binding_keys[f.job]),
                 spec=messages.get(f.job),
                 past=_decoded(items.get(keys.past(f.job)), PastValue),
             )
@@ -152,6 +149,10 @@ def _binding_keys(found: Found, slots: Sequence[str]) -> list[tuple[Part, PoolNa
     """Part, pool and key of each binding of the newest attempt; slots that are not known yet are left out."""
     pools = [(Part(i), PoolName(slots[slot])) for i, slot in enumerate(found.state.pools) if slot < len(slots)]
     return [(part, pool, keys.binding(pool, found.job, found.state.attempt, part)) for part, pool in pools]
+
+
+def _binding(kv: KeyValue | None) -> BindingValue | None:
+    return decode_binding(kv.value) if kv is not None else None
 
 
 def _decoded(kv: KeyValue | None, kind: type[T]) -> T | None:

@@ -35,7 +35,6 @@ from hanse.model.lifecycle import (
     SetPriority,
     Started,
     State,
-    decode_state,
     encode_state,
     transition,
 )
@@ -67,6 +66,8 @@ from hanse.store.schema import (
     Progress,
     SlotsValue,
     decode,
+    decode_binding,
+    decode_state,
     encode,
 )
 
@@ -79,16 +80,15 @@ WriteId = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class PartView:
-    """One binding of the newest attempt as it was read."""
+    """One binding of the newest attempt."""
 
     key: keys.BindingKey
     value: BindingValue
-    mod_revision: int
 
 
 @dataclass(frozen=True, slots=True)
 class JobView:
-    """A job as of one read: its state, the bindings of its newest attempt, its history."""
+    """A job as of one revision: its state, the bindings of its newest attempt, its history."""
 
     job: JobId
     state: JobState
@@ -100,13 +100,19 @@ class JobView:
 
 @dataclass(frozen=True, slots=True)
 class PlannedMove:
-    """Guards and operations of one job's move, what its state was, and what it becomes."""
+    """Guards and operations of one job's move, what its state was, and what becomes of state, bindings, history."""
 
     job: JobId
     before: JobState
     state: JobState
     guards: tuple[Guard, ...]
     ops: tuple[Op, ...]
+    parts: Mapping[Part, PartView]
+    past: PastValue
+
+    def view(self, revision: int) -> JobView:
+        """The job as the move leaves it, if it took effect at that revision."""
+        return JobView(self.job, self.state, revision, self.parts, self.past, revision)
 
 
 Plan = PlannedMove | Ignored | Illegal
@@ -155,13 +161,13 @@ async def _read_some(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobView
     wanted: list[str] = []
     for job, state in decoded.items():
         wanted.extend(_binding_keys(job, state, slots))
-        if _has_past(state):
+        if has_past(state):
             wanted.append(keys.past(job))
     second = await store.read(wanted) if wanted else first
     return {j: _view(j, decoded[j], states[j], second, slots) for j in decoded}
 
 
-def _has_past(state: JobState) -> bool:
+def has_past(state: JobState) -> bool:
     """Whether there may be a history: an attempt or a part of one has ended, or something was amended."""
     return state.attempt > int(state.state.live) or len(state.pools) > 1 or state.amended
 
@@ -178,7 +184,7 @@ def _view(job: JobId, state: JobState, kv: KeyValue, read: ReadResult, slots: Se
         found = read.items.get(text)
         if found is not None:
             key = keys.parse_binding(text)
-            parts[key.part] = PartView(key, decode(found.value, BindingValue), found.mod_revision)
+            parts[key.part] = PartView(key, decode_binding(found.value))
     past = read.items.get(keys.past(job))
     value = decode(past.value, PastValue) if past is not None else PastValue()
     return JobView(job, state, kv.mod_revision, parts, value, read.revision)
@@ -267,49 +273,79 @@ def plan_move(
         part = parts[report.part]
         parts[report.part] = replace(part, value=_reported(part.value, report))
     state = replace(moved.state, write_id=write_id)
-    ops: list[Op] = [Put(keys.state(view.job), encode_state(state))]
-    ops.extend(_binding_ops(view, parts, moved.bindings, report, write_id))
-    if isinstance(event, SetHold | SetPriority):
-        ops.append(_amended_op(view, state, amendment, now_ms))
-    elif view.state.state.live and (state.state is State.PENDING or state.state.terminal):
-        ops.append(_past_op(view, parts, state, now_ms))
-    elif report is not None and moved.bindings in (Bindings.DROP, Bindings.DROP_AND_STOP) and report.part in parts:
-        gone = {**view.past.gone, report.part: _past_part(parts[report.part])}
-        ops.append(Put(keys.past(view.job), encode(msgspec.structs.replace(view.past, gone=gone))))
-    guards = (ModRevisionIs(keys.state(view.job), view.state_revision),)
-    return PlannedMove(view.job, view.state, state, guards, tuple(ops))
+    state_key = keys.state(view.job)
+    left = _left_of(view, parts, moved.bindings, report, write_id)
+    past = _past_of(view, parts, moved, event, report, amendment, now_ms)
+    ops: list[Op] = [Put(state_key, encode_state(state)), *_binding_ops(view.parts, left)]
+    if past is not view.past:
+        ops.append(Put(keys.past(view.job), encode(past)))
+    guards = (ModRevisionIs(state_key, view.state_revision),)
+    return PlannedMove(view.job, view.state, state, guards, tuple(ops), left, past)
 
 
-def _binding_ops(
+def _left_of(
     view: JobView, parts: Mapping[Part, PartView], what: Bindings, report: GangReport | None, write_id: int
-) -> list[Op]:
+) -> dict[Part, PartView]:
+    """The bindings that stay, as they are from now on."""
     mine = report.part if report is not None else None
-    ops: list[Op] = []
+    left: dict[Part, PartView] = {}
     for number in sorted(parts):
-        part, before = parts[number], view.parts[number]
+        part, before = parts[number], view.parts[number].value
         desired = part.value.desired
         match what:
             case Bindings.DROP_ALL:
-                ops.append(Delete(part.key.text))
                 continue
             case Bindings.DROP | Bindings.DROP_AND_STOP if number == mine:
-                ops.append(Delete(part.key.text))
                 continue
             case Bindings.START:
-                desired = Desired.START
+                desired = int(Desired.START)
             case Bindings.STOP | Bindings.DROP_AND_STOP:
-                desired = Desired.STOP
+                desired = int(Desired.STOP)
             case Bindings.KEEP | Bindings.DROP | Bindings.CREATE:
                 pass
             case _:
                 assert_never(what)
-        if desired != before.value.desired or part.value != before.value:
-            value = msgspec.structs.replace(part.value, desired=int(desired), write_id=write_id)
-            ops.append(Put(part.key.text, encode(value)))
+        if desired != before.desired or part.value != before:
+            value = msgspec.structs.replace(part.value, desired=desired, write_id=write_id)
+            part = PartView(part.key, value)
+        left[number] = part
+    return left
+
+
+def _binding_ops(before: Mapping[Part, PartView], left: Mapping[Part, PartView]) -> list[Op]:
+    """What makes the bindings that were there those that are left."""
+    ops: list[Op] = []
+    for number in sorted(before):
+        part = left.get(number)
+        if part is None:
+            ops.append(Delete(before[number].key.text))
+        elif part is not before[number]:
+            ops.append(Put(part.key.text, encode(part.value)))
     return ops
 
 
-def _past_op(view: JobView, parts: Mapping[Part, PartView], state: JobState, now_ms: int) -> Put:
+def _past_of(
+    view: JobView,
+    parts: Mapping[Part, PartView],
+    moved: Moved,
+    event: Event,
+    report: GangReport | None,
+    amendment: Amendment,
+    now_ms: int,
+) -> PastValue:
+    """The job's history from now on; the very same object if nothing is added."""
+    state = moved.state
+    if isinstance(event, SetHold | SetPriority):
+        return _amended(view, state, amendment, now_ms)
+    if view.state.state.live and (state.state is State.PENDING or state.state.terminal):
+        return _with_attempt(view, parts, state, now_ms)
+    if report is not None and moved.bindings in (Bindings.DROP, Bindings.DROP_AND_STOP) and report.part in parts:
+        gone = {**view.past.gone, report.part: _past_part(parts[report.part])}
+        return msgspec.structs.replace(view.past, gone=gone)
+    return view.past
+
+
+def _with_attempt(view: JobView, parts: Mapping[Part, PartView], state: JobState, now_ms: int) -> PastValue:
     """The attempt that ends, appended to the job's history."""
     every = {**view.past.gone, **{int(number): _past_part(part) for number, part in parts.items()}}
     attempt = PastAttempt(
@@ -322,23 +358,21 @@ def _past_op(view: JobView, parts: Mapping[Part, PartView], state: JobState, now
     )
     attempts = [*view.past.attempts, attempt]
     extra = max(0, len(attempts) - PAST_ATTEMPTS_MAX)
-    past = msgspec.structs.replace(
+    return msgspec.structs.replace(
         view.past,
         attempts=attempts[extra:],
         dropped=view.past.dropped + extra,
         gone={},
     )
-    return Put(keys.past(view.job), encode(past))
 
 
-def _amended_op(view: JobView, state: JobState, amendment: Amendment, now_ms: int) -> Put:
-    past = msgspec.structs.replace(
+def _amended(view: JobView, state: JobState, amendment: Amendment, now_ms: int) -> PastValue:
+    return msgspec.structs.replace(
         view.past,
         priority_class=amendment.priority_class or view.past.priority_class,
         held_by=(view.past.held_by if view.state.held else amendment.by) if state.held else "",
         held_ms=(view.past.held_ms if view.state.held else now_ms) if state.held else 0,
     )
-    return Put(keys.past(view.job), encode(past))
 
 
 def _past_part(part: PartView) -> PastPart:
@@ -437,6 +471,7 @@ __all__ = [
     "count_move",
     "drop_orphan",
     "event_of",
+    "has_past",
     "plan_move",
     "read_jobs",
     "read_slots",

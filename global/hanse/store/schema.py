@@ -8,10 +8,12 @@ default, so a replica of the next version and one of this version can share a st
 
 import zlib
 from enum import IntEnum, unique
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import msgspec
 
+from hanse.model import lifecycle
 from hanse.model.ids import FlavorName, QueueName, QueueUid
 from hanse.model.job import Slice, Topology
 from hanse.model.placement import LevelUse
@@ -405,6 +407,22 @@ def decode(data: bytes, kind: type[T]) -> T:
     if decoder is None:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     return decoder.decode(data)  # type: ignore[return-value]
+
+
+DECODED_MAX: Final = 8_192
+"""Values of a kind that are remembered as decoded: a change is looked at by several readers within moments."""
+
+
+@lru_cache(DECODED_MAX)
+def decode_binding(data: bytes) -> BindingValue:
+    """A binding's value; equal bytes give one object, which nobody changes. Raises msgspec.DecodeError."""
+    return decode(data, BindingValue)
+
+
+@lru_cache(DECODED_MAX)
+def decode_state(data: bytes) -> lifecycle.JobState:
+    """A job's state; equal bytes give one object. Raises ValueError."""
+    return lifecycle.decode_state(data)
 
 
 _envelope_decoder: Final = msgspec.msgpack.Decoder(SpecEnvelope)

@@ -1,5 +1,6 @@
 """The global half of the path: pending, bound, reported, ended; with an agent that the test plays."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,7 +10,16 @@ from hanse.model.lifecycle import State, Stop
 from hanse.model.reasons import Reason
 from hanse.model.report import GangStatus
 from hanse.store import keys, schema
-from hanse.store.contract import Committed, Outcome, Put, StoreUnavailable, Txn, Unknown
+from hanse.store.contract import (
+    READ_DEADLINE_S,
+    Committed,
+    Outcome,
+    Put,
+    ReadResult,
+    StoreUnavailable,
+    Txn,
+    Unknown,
+)
 from hanse.store.memory import MemoryStore
 from hanse.store.moves import MoveDone, commit_move
 from tests.unit.scheduler.worlds import QUEUE
@@ -263,3 +273,47 @@ async def test_a_store_that_is_away_for_a_while_costs_time_only() -> None:
         await until(lambda: replica.cycle.counts["cycles"] > 0)
         store.away = False
         await agent.bound(job)
+
+
+class CountingStore(MemoryStore):
+    """Counts the keys of jobs that are read one by one."""
+
+    def __init__(self) -> None:
+        super().__init__(CLOCK)
+        self.jobs_read = 0
+
+    async def read(self, keys_: Sequence[str], *, deadline_s: float = READ_DEADLINE_S) -> ReadResult:
+        self.jobs_read += sum(key.startswith((keys.STATES, keys.BINDINGS)) for key in keys_)
+        return await super().read(keys_, deadline_s=deadline_s)
+
+
+async def test_reports_on_a_job_that_this_replica_bound_read_nothing_of_it() -> None:
+    store = CountingStore()
+    async with stage(store) as found:
+        replica = await found.replica()
+        agent = await found.puppet(replica, "p0", {"r1": 4}).attached()
+        await agent.summary(agent.epoch.revision)
+        key = await agent.bound(await submit(store, 1, 2))
+        for status in (GangStatus.STARTED, GangStatus.RUNNING, GangStatus.FINISHED):
+            await agent.report(key, status)
+            await until(lambda status=status: replica.reports.counts[status.name.lower()] == 1)  # type: ignore[misc]
+        assert store.jobs_read == 0
+        assert (await state_of(store, key.job)).state is State.SUCCEEDED
+
+
+async def test_a_report_on_a_job_that_somebody_else_moved_is_decided_from_the_store() -> None:
+    async with stage() as found:
+        replica = await found.replica()
+        agent = await found.puppet(replica, "p0", {"r1": 4}).attached()
+        await agent.summary(agent.epoch.revision)
+        job = await submit(found.store, 1, 2)
+        key = await agent.bound(job)
+        await agent.report(key, GangStatus.STARTED)
+        await wait_state(found.store, job, State.STARTING)
+        stop = Stop(State.CANCELLED, Reason.CANCELLED_BY_USER)
+        await commit_move(found.store, job, stop, clock=CLOCK, write_id=replica.write_id)
+        await agent.report(key, GangStatus.RUNNING)  # of what is remembered this would make RUNNING
+        await until(lambda: replica.reports.counts["conflicts"] == 1)
+        await agent.report(key, GangStatus.RELEASED)
+        await wait_state(found.store, job, State.CANCELLED)
+        assert replica.reports.counts["running"] == 0

@@ -24,7 +24,7 @@ from typing import Final
 
 from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
-from hanse.model.ids import Part
+from hanse.model.ids import Part, queue_of
 from hanse.model.lifecycle import Bind, Moved, encode_state, transition
 from hanse.scheduler.core.choice import Choice, Standing
 from hanse.scheduler.core.facts import BindingFacts
@@ -36,6 +36,7 @@ from hanse.scheduler.shell.feed import Feed, binding_facts
 from hanse.scheduler.shell.packing import heads_of, pack
 from hanse.scheduler.shell.states import States
 from hanse.scheduler.shell.traces import Traces
+from hanse.scheduler.shell.views import Views
 from hanse.store import keys
 from hanse.store.contract import (
     Committed,
@@ -49,16 +50,17 @@ from hanse.store.contract import (
     Txn,
     Unknown,
 )
-from hanse.store.moves import WriteId
+from hanse.store.moves import JobView, PartView, WriteId, has_past
 from hanse.store.schema import (
     Amounts,
     BindingValue,
     BoundSet,
     ChoiceValue,
     Desired,
+    PastValue,
     SetRequestValue,
     StandingValue,
-    decode,
+    decode_binding,
     encode,
 )
 
@@ -99,12 +101,14 @@ class Committer:
         states: States,
         clock: Clock,
         traces: Traces,
+        views: Views,
         *,
         nonce: str,
         limits: Limits,
         write_id: WriteId,
     ) -> None:
         self._store = store
+        self._views = views
         self._world = world
         self._feed = feed
         self._states = states
@@ -180,7 +184,7 @@ class Committer:
 
     async def _send(self, decisions: Sequence[Decision], seen: Revisions) -> "_Sent | _Moved":
         number = self._write_id()
-        txn, bound = build(decisions, seen, self._world, now_ms=self._clock.now_ms(), write_id=number)
+        txn, bound, views = build(decisions, seen, self._world, now_ms=self._clock.now_ms(), write_id=number)
         try:
             outcome = await self._store.transact(txn)
         except StoreUnavailable as error:
@@ -190,6 +194,8 @@ class Committer:
         match outcome:
             case Committed(revision):
                 self._take_in(decisions, bound, seen, revision)
+                for view in views:
+                    self._views.keep(replace(view, state_revision=revision, revision=revision))
                 return _Sent()
             case Conflict():
                 return await self._conflict(txn, outcome)
@@ -288,7 +294,7 @@ class Committer:
         for key in bound:
             found = read.items.get(key)
             if found is not None and self._world.revision < read.revision:
-                value = decode(found.value, BindingValue)
+                value = decode_binding(found.value)
                 facts = binding_facts(keys.parse_binding(key), value, found.create_revision)
                 self._world.put_binding(key, facts)
             elif self._world.is_assumed(key):
@@ -365,27 +371,53 @@ def _rests_on(decision: Decision, moved: frozenset[str], world: World) -> bool:
 
 def build(
     decisions: Sequence[Decision], seen: Revisions, world: World, *, now_ms: int, write_id: int
-) -> tuple[Txn, dict[str, BindingFacts]]:
-    """The transaction of some decisions, and the bindings it creates by key (their create revision still open)."""
+) -> tuple[Txn, dict[str, BindingFacts], list[JobView]]:
+    """The transaction of some decisions, the bindings it creates by key, and the jobs as it leaves them.
+
+    The revision of bindings and jobs is still open. A job with a history, which is not known here, is left out.
+    """
     compared: dict[str, int] = {}
     ops: dict[str, Op] = {}
     bound: dict[str, BindingFacts] = {}
+    views: list[JobView] = []
     for order, decision in enumerate(decisions):
         compared.update((key, seen[key]) for key in _keys_of(decision, world) if key in seen)
         moved = transition(decision.job.state, Bind(tuple(p.slot for p in decision.parts)), now_ms=now_ms)
         assert isinstance(moved, Moved)  # a pending job that is not held can always be bound
         state_key = keys.state(decision.job.job)
-        ops[state_key] = Put(state_key, encode_state(replace(moved.state, write_id=write_id)))
+        state = replace(moved.state, write_id=write_id)
+        ops[state_key] = Put(state_key, encode_state(state))
+        made: dict[Part, PartView] = {}
         for number, part in enumerate(decision.parts):
-            key = keys.BindingKey(part.pool, decision.job.job, moved.state.attempt, Part(number))
+            key = keys.BindingKey(part.pool, decision.job.job, state.attempt, Part(number))
+            text = key.text
             value = _binding_value(part, len(decision.parts), order, now_ms=now_ms, write_id=write_id)
-            ops[key.text] = Put(key.text, encode(value))
-            bound[key.text] = binding_facts(key, value, ASSUMED)
+            ops[text] = Put(text, encode(value))
+            bound[text] = _facts(key, part, order)
+            made[key.part] = PartView(key, value)
+        if not has_past(state):
+            views.append(JobView(decision.job.job, state, 0, made, PastValue(), 0))
         for pool, flavor in heads_of(decision):
             head = _head_key(pool, flavor)
             ops[head] = Put(head, str(write_id).encode())
     guards: tuple[Guard, ...] = tuple(ModRevisionIs(key, revision) for key, revision in compared.items())
-    return Txn(guards, tuple(ops.values())), bound
+    return Txn(guards, tuple(ops.values())), bound, views
+
+
+def _facts(key: keys.BindingKey, part: PartPlan, order: int) -> BindingFacts:
+    """What the feed will say of the binding."""
+    return BindingFacts(
+        pool=key.pool,
+        job=key.job,
+        attempt=key.attempt,
+        part=key.part,
+        create_revision=ASSUMED,
+        queue=queue_of(key.job),
+        request=part.request,
+        flavors=part.flavors,
+        charges=part.charges,
+        order=order,
+    )
 
 
 def _binding_value(part: PartPlan, parts: int, order: int, *, now_ms: int, write_id: int) -> BindingValue:

@@ -100,9 +100,7 @@ class DesiredSource:
 
     def _news(self, items: Sequence[KeyValue]) -> list[_Read]:
         """The bindings that ask for something else than what the agent was told."""
-        decoded = [
-            _Read(keys.parse_binding(kv.key), kv, schema.decode(kv.value, schema.BindingValue)) for kv in items
-        ]
+        decoded = [_Read(keys.parse_binding(kv.key), kv, schema.decode_binding(kv.value)) for kv in items]
         news = [read for read in decoded if self._told.get(read.kv.key) != read.value.desired]
         self._told.update((read.kv.key, read.value.desired) for read in news)
         return news

@@ -35,6 +35,7 @@ from hanse.store.schema import (
     ReplicaValue,
     SlotsValue,
     decode,
+    decode_binding,
 )
 
 log = logging.getLogger(__name__)
@@ -164,7 +165,7 @@ def _on_binding(world: World, event: Event) -> None:
         world.remove_binding(kv.key)
         return
     if not world.has_binding(kv.key) or world.is_assumed(kv.key):
-        facts = binding_facts(keys.parse_binding(kv.key), decode(kv.value, BindingValue), kv.create_revision)
+        facts = binding_facts(keys.parse_binding(kv.key), decode_binding(kv.value), kv.create_revision)
         world.put_binding(kv.key, facts)
     if kv.mod_revision > kv.create_revision:
         world.answer_binding(kv.key)

@@ -40,6 +40,7 @@ from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hel
 from hanse.scheduler.shell.states import States
 from hanse.scheduler.shell.summaries import Summaries
 from hanse.scheduler.shell.traces import Traces
+from hanse.scheduler.shell.views import Views
 from hanse.store import keys
 from hanse.store.contract import ModRevisionIs, Put, Store, StoreError, StoreUnavailable, Txn
 from hanse.store.traces import JobTraces
@@ -136,6 +137,7 @@ class Replica:
         )
         self._job_traces = JobTraces(store)
         traces = Traces(self._job_traces, clock)
+        views = Views()
         self.committer = Committer(
             store,
             self.world,
@@ -143,6 +145,7 @@ class Replica:
             self.states,
             clock,
             traces,
+            views,
             nonce=self.nonce,
             limits=config.limits,
             write_id=self.write_id,
@@ -161,7 +164,7 @@ class Replica:
             interval_s=config.cycle_interval_s,
             write_id=self.write_id,
         )
-        self.reports = ReportWriter(store, clock, traces, write_id=self.write_id)
+        self.reports = ReportWriter(store, clock, traces, views, write_id=self.write_id)
         self._retainer = self._made_retainer(archive)
         self.gauges = Gauges(
             self.world,

@@ -4,7 +4,8 @@ Agents report a few gangs at a time, and a transaction costs as much for two key
 all streams: while its transactions are under way, the next reports gather, whichever pool they come from. A
 transaction carries the fence of every pool that it speaks for. When a guard fails, the reports that rest on it are
 decided again from what the store then holds, the rest is sent again at once; an unknown outcome is decided again too,
-which is safe because a transition is decided from the state it finds and the state key is always compared.
+which is safe because a transition is decided from the state it finds and the state key is always compared. For the
+same reason a move may rest on what this replica remembers of the job (`views`), and nothing but a move.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from hanse.model.lifecycle import Ignored, Illegal
 from hanse.model.report import GangReport, GangStatus
 from hanse.scheduler.shell.reports import ReportBook, Waiting
 from hanse.scheduler.shell.traces import Traces
+from hanse.scheduler.shell.views import Views
 from hanse.store import keys
 from hanse.store.contract import (
     TXN_OPS_MAX,
@@ -76,8 +78,9 @@ class ReportWriter:
         counts: reports in effect by status, conflicts, unknown outcomes.
     """
 
-    def __init__(self, store: Store, clock: Clock, traces: Traces, *, write_id: WriteId) -> None:
+    def __init__(self, store: Store, clock: Clock, traces: Traces, views: Views, *, write_id: WriteId) -> None:
         self._store = store
+        self._views = views
         self._traces = traces
         self._clock = clock
         self._write_id = write_id
@@ -143,11 +146,11 @@ class ReportWriter:
 
     async def _commit(self, batch: Sequence[_Entry]) -> list[_Entry]:
         """Bring some reports into effect; those that are, or need not be. The others are tried again."""
-        views = await read_jobs(self._store, [entry.report.job for entry in batch])
         done: list[_Entry] = []
-        moves: list[_Move] = []
+        moves, unsure = self._remembered(batch)
         orphans: list[_Entry] = []
-        for entry in batch:
+        views = await read_jobs(self._store, [entry.report.job for entry in unsure]) if unsure else {}
+        for entry in unsure:
             plan = self._plan(views.get(entry.report.job), entry)
             if isinstance(plan, PlannedMove):
                 moves.append((entry, plan))
@@ -158,6 +161,19 @@ class ReportWriter:
         done.extend(await self._send(moves))
         done.extend(await self._drop(orphans))
         return done
+
+    def _remembered(self, batch: Sequence[_Entry]) -> tuple[list[_Move], list[_Entry]]:
+        """The moves that rest on what is remembered, and the reports that need a look into the store."""
+        moves: list[_Move] = []
+        unsure: list[_Entry] = []
+        for entry in batch:
+            view = self._views.get(entry.report.job)
+            plan = self._plan(view, entry) if view is not None else None
+            if isinstance(plan, PlannedMove):
+                moves.append((entry, plan))
+            else:
+                unsure.append(entry)
+        return moves, unsure
 
     def _plan(self, view: JobView | None, entry: _Entry) -> PlannedMove | bool:
         """The move that a report makes; True if only its binding is to be dropped, False if nothing is to be done."""
@@ -190,15 +206,20 @@ class ReportWriter:
             match outcome:
                 case Committed(revision):
                     for entry, move in chosen:
+                        self._views.keep(move.view(revision))
                         self._count(entry, move, revision)
                     done.extend(entry for entry, _ in chosen)
                     moves = rest
                 case Conflict():
                     self.counts["conflicts"] += 1
                     metrics.REPORT_CONFLICTS.add(1)
-                    moves = _still_resting(chosen, guards, outcome) + rest
+                    still = _still_resting(chosen, guards, outcome)
+                    kept = {move.job for _, move in still}
+                    self._views.forget(move.job for _, move in chosen if move.job not in kept)
+                    moves = still + rest
                 case Unknown(cause):
                     self.counts["unknown"] += 1
+                    self._views.forget(move.job for _, move in chosen)
                     log.warning("reports_unknown", extra={"reports": len(chosen), "cause": cause})
                     moves = rest
         return done

@@ -11,11 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from hanse.model.ids import JobId, QueueUid, queue_of
-from hanse.model.lifecycle import JobState, State, decode_state
+from hanse.model.lifecycle import JobState, State
 from hanse.scheduler.core.pending import PendingSet, pending_job
 from hanse.scheduler.shell.feed import RETRY_S, load_range
 from hanse.store import keys
 from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable, prefix_end
+from hanse.store.schema import decode_state
 
 log = logging.getLogger(__name__)
 
