@@ -75,18 +75,18 @@ def coarse(name: str, amount: int) -> int:
     return amount >> shift << shift
 
 
-def _at_most(name: str, amount: int) -> int:
+def at_most(name: str, amount: int) -> int:
     """The largest amount that is `coarse` to this one."""
     if name not in _COARSE_RESOURCES:
         return amount
     return amount + (1 << max(0, amount.bit_length() - _COARSE_BITS)) - 1
 
 
-def _most(name: str, allocatable: int, amount: int) -> int:
+def most_pods(name: str, allocatable: int, amount: int) -> int:
     """How many pods that ask for so much of a resource an empty host holds at the most; shares device by device."""
     if name == GPU_MILLI:
         return allocatable // DEVICE_MILLI * (DEVICE_MILLI // amount)
-    return _at_most(name, allocatable) // amount
+    return at_most(name, allocatable) // amount
 
 
 def offer(name: str, allocatable: int) -> int:
@@ -156,7 +156,7 @@ class HostClass:
     def _rest_bound(self, pod: Resources) -> int:
         """Pods that an empty host holds, looking at everything but its accelerators."""
         rest = [(name, amount) for name, amount in pod.items() if name != self.gpu and amount > 0]
-        return min([_most(name, self.others[name], amount) for name, amount in rest])
+        return min([most_pods(name, self.others[name], amount) for name, amount in rest])
 
     def selected(self, selector: Selector, left_out: frozenset[int], *, open_ended: bool) -> Answer:
         """Whether hosts of this class match.

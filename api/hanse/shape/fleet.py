@@ -1,0 +1,356 @@
+"""Does a gang fit, asked of every pool of a fleet at once.
+
+`fit_ask` answers for one shape, exactly and with a place; a thousand pools are a thousand trees to walk. Here the
+trees lie as columns (`fleet_rows`), by flavor, and one question is a handful of array operations:
+which host classes the pods may use (`fleet_classes`), pods per lowest domain, rounding to whole slices level by level
+up the trees, the largest domain at the required level, and a comparison with the number of pods.
+
+What an answer is worth. For a gang of one pod set, `may_fit` of a pool is true if and only if `fit_ask` on its shape
+is a Fit. It is always true if `fit_ask` fits: for several sets each is looked at alone, and what is not understood (a
+required level below an exclusive one, a feature of requests that is newer than this module) counts as fitting.
+
+A pool whose shape changed is patched before the next question: equal parents of lowest domains keep their columns, so
+one gang costs the columns of those that it went into.
+
+Rejected: keeping every pool's answer per kind of request. Requests differ in slices and levels without bound, pools
+change all the time, and the array operations cost less than a dictionary of thousands of answers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hanse.model.ids import FlavorName, PoolName
+from hanse.model.job import Slice
+from hanse.shape.fleet_blocks import Frame, Parents, block, is_narrow
+from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints
+from hanse.shape.fleet_rows import Block, Part, Rounding, Sheet
+from hanse.shape.lens import Ask, Ladder, Refused, SetAsk, Table, layered
+from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
+from hanse.shape.shape import Shape
+
+_LAYERS: Final = (2, 4, 8, 16, CLASSES_MAX)  # of sheets
+_DEPTHS: Final = (3, 6, LEVELS_MAX)  # levels of sheets
+_MEANINGS_KEPT_MAX: Final = 4_096
+_NEVER: Final = 2**62
+CLASSES_KEPT_MAX: Final = 20_000  # of one flavor, those that no pool has any more included
+
+Shares = NDArray[np.float64]
+
+_KNOWN_OF_SET: Final = frozenset(
+    "count pod gpus exclusive flavor selector tolerations required preferred slices kind lens_kind".split()
+)
+_KNOWN_OF_SLICE: Final = frozenset(("size", "level", "exclusive"))
+_NEW_OF_SET: Final = tuple(f.name for f in fields(SetAsk) if f.name not in _KNOWN_OF_SET)
+_NEW_OF_SLICE: Final = tuple(f.name for f in fields(Slice) if f.name not in _KNOWN_OF_SLICE)
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Every pool's answer, by its number in the fleet.
+
+    Attributes:
+        may_fit: false only if `fit_ask` refuses.
+        exact: true also means that `fit_ask` fits.
+        held: which part of the pods the pool could hold, of the set that is worst off; 1 for all or more.
+    """
+
+    may_fit: Flags
+    exact: bool
+    held: Shares
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """A flavor of a table: how its hosts are told apart, and the rows of its classes."""
+
+    flavor: FlavorName
+    frame: Frame
+    rows: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class _Pool:
+    number: int
+    shape: Shape
+    views: tuple[_View, ...]
+    parts: dict[tuple[int, FlavorName], tuple[Sheet, Part]] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Flavor:
+    classes: Classes = field(default_factory=Classes)
+    sheets: dict[tuple[int, int, int, bool], Sheet] = field(default_factory=dict)
+    members: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by number of pool, the rows of its classes
+    pairs: tuple[Ints, Ints] | None = None  # numbers of pools, and rows of their classes
+
+    def paired(self) -> tuple[Ints, Ints]:
+        """`members` as columns."""
+        if self.pairs is None:
+            flat = [(number, row) for number, rows in self.members.items() for row in rows]
+            numbers, rows = np.array(flat, np.int64).reshape(-1, 2).T
+            self.pairs = numbers, rows
+        return self.pairs
+
+
+@dataclass(frozen=True, slots=True)
+class _Meanings:
+    """What a request's levels mean: the different roundings, and by list of levels which one of them, from 1."""
+
+    roundings: tuple[Rounding, ...]
+    number: Ints
+
+
+class Fleet:
+    """The shapes of many pools; changed by `put`, `remove` and `follow` alone."""
+
+    def __init__(self) -> None:
+        self._clear()
+
+    def _clear(self) -> None:
+        self._pools: dict[PoolName, _Pool] = {}
+        self._alive: Flags = np.zeros(0, np.bool_)  # by number
+        self._unused: list[int] = []
+        self._flavors: dict[FlavorName, _Flavor] = {}
+        self._ladders: dict[Ladder, int] = {}
+        self._meanings: dict[tuple[str, tuple[Slice, ...]], _Meanings] = {}
+        self._ladders_of: Ints = np.full((0, GROUPS_MAX), -1, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._pools)
+
+    def __contains__(self, name: PoolName) -> bool:
+        return name in self._pools
+
+    def number(self, name: PoolName) -> int:
+        """Where the pool stands in a `Look`. Raises KeyError for a pool that is not here."""
+        return self._pools[name].number
+
+    # ---- changes ---------------------------------------------------------------------------------------------
+
+    def follow(self, shapes: Mapping[PoolName, Shape]) -> None:
+        """These pools with these shapes, and no others."""
+        for name in [name for name in self._pools if name not in shapes]:
+            self.remove(name)
+        for name, shape in shapes.items():
+            self.put(name, shape)
+
+    def put(self, name: PoolName, shape: Shape) -> None:
+        """A pool has this shape now."""
+        pool = self._pools.get(name)
+        if pool is None:
+            self._enter(name, shape)
+        elif pool.shape is not shape:
+            same = pool.shape.table is shape.table and [g.rungs for g in pool.shape.groups] == [
+                g.rungs for g in shape.groups
+            ]
+            if same:
+                self._change(pool, shape)
+            else:
+                self.remove(name)
+                self._enter(name, shape)
+
+    def remove(self, name: PoolName) -> None:
+        """A pool is gone."""
+        pool = self._pools.pop(name, None)
+        if pool is not None:
+            for sheet, part in pool.parts.values():
+                sheet.drop(part)
+            for view in pool.views:
+                self._member(view.flavor, pool.number, ())
+            self._alive[pool.number] = False
+            self._ladders_of[pool.number] = -1
+            self._unused.append(pool.number)
+
+    def _enter(self, name: PoolName, shape: Shape) -> None:
+        if any(len(f.classes) > CLASSES_KEPT_MAX for f in self._flavors.values()):
+            self._anew()
+        if not self._unused:
+            self._unused.append(len(self._alive))
+            self._alive = np.append(self._alive, False)
+            self._ladders_of = np.vstack((self._ladders_of, np.full((1, GROUPS_MAX), -1, np.int64)))
+        pool = _Pool(self._unused.pop(), shape, self._views(shape.table))
+        self._pools[name], self._alive[pool.number] = pool, True
+        for view in pool.views:
+            self._member(view.flavor, pool.number, view.rows)
+        for g, group in enumerate(shape.groups):
+            self._ladders_of[pool.number, g] = self._ladder(group.rungs)
+            for view in pool.views:
+                self._put_part(pool, g, view)
+
+    def _member(self, name: FlavorName, number: int, rows: tuple[int, ...]) -> None:
+        flavor = self._flavors[name]
+        flavor.pairs = None
+        if rows:
+            flavor.members[number] = rows
+        else:
+            flavor.members.pop(number)
+
+    def _ladder(self, rungs: Ladder) -> int:
+        if rungs not in self._ladders:
+            self._ladders[rungs] = len(self._ladders)
+            self._meanings.clear()
+        return self._ladders[rungs]
+
+    def _anew(self) -> None:
+        """Everything entered again: classes and lists of levels that no pool has any more go."""
+        shapes = {name: pool.shape for name, pool in self._pools.items()}
+        self._clear()
+        for name, shape in shapes.items():
+            self._enter(name, shape)
+
+    def _change(self, pool: _Pool, shape: Shape) -> None:
+        before, pool.shape = pool.shape, shape
+        for g, (old, new) in enumerate(zip(before.groups, shape.groups, strict=True)):
+            if old.root is not new.root:
+                for view in pool.views:
+                    self._put_part(pool, g, view)
+
+    def _views(self, table: Table) -> tuple[_View, ...]:
+        gpus = tuple(cls.gpus for cls in table.classes)
+        out: list[_View] = []
+        for flavor in sorted({cls.flavor for cls in table.classes}):
+            known = self._flavors.setdefault(flavor, _Flavor()).classes
+            mine = [i for i, cls in enumerate(table.classes) if cls.flavor == flavor]
+            layer = tuple(mine.index(i) if i in mine else -1 for i in range(len(gpus)))
+            layers = next(layers for layers in _LAYERS if layers >= len(mine))
+            frame = Frame(layer, gpus, layers, -(-max(gpus[i] for i in mine) // 8) * 8)
+            out.append(_View(flavor, frame, tuple(known.add(table.classes[i], table) for i in mine)))
+        return tuple(out)
+
+    def _put_part(self, pool: _Pool, g: int, view: _View) -> None:
+        """What a group holds of a flavor; nothing if that is no host."""
+        group, key = pool.shape.groups[g], (g, view.flavor)
+        had = pool.parts.pop(key, None)
+        before = (had[0].block(had[1]), had[1].parents) if had is not None else None
+        if group.root.kids:
+            padded = next(depth for depth in _DEPTHS if depth >= group.rungs.depth)
+            made, parents = block(group.root, group.rungs.depth, padded, view.frame, before)
+            if made.top.max() >= 0:
+                ladder = self._ladders[group.rungs]
+                pool.parts[key] = self._placed(pool.number, ladder, view, made, parents, had)
+                return
+        if had is not None:
+            had[0].drop(had[1])
+
+    def _placed(
+        self,
+        number: int,
+        ladder: int,
+        view: _View,
+        made: Block,
+        parents: Parents,
+        had: tuple[Sheet, Part] | None,
+    ) -> tuple[Sheet, Part]:
+        narrow = is_narrow(made, view.frame)
+        if had is not None:
+            sheet, part = had
+            if narrow or not sheet.narrow:
+                return sheet, sheet.change(part, made, parents)
+            sheet.drop(part)
+        key = (len(made.inner) + 1, view.frame.layers, view.frame.full, narrow)
+        sheets = self._flavors[view.flavor].sheets
+        if key not in sheets:
+            sheets[key] = Sheet(key[0], view.frame.layers, view.frame.full, narrow=narrow)
+        return sheets[key], sheets[key].add(number, ladder, list(view.rows), made, parents)
+
+    # ---- questions -------------------------------------------------------------------------------------------
+
+    def look(self, ask: Ask) -> Look:
+        """Ask every pool."""
+        count = len(self._alive)
+        may_fit = self._alive.copy()
+        held = np.ones(count)
+        exact = len(ask.sets) < 2
+        for s in ask.sets:
+            if not _understood(s):
+                exact = False
+                continue
+            found, unsure = self._most(s)
+            fits = found >= (s.count if all(s.count % x.size == 0 for x in s.slices) else _NEVER)
+            if s.preferred:
+                fits &= self._knows(s.preferred)
+            may_fit &= fits | unsure
+            held = np.minimum(held, found / s.count)
+            exact = exact and not unsure.any()
+        return Look(may_fit, exact, held)
+
+    def _most(self, s: SetAsk) -> tuple[Ints, Flags]:
+        """The most pods of the set that one required domain, or everything, could hold; where that is not known."""
+        found = np.zeros(len(self._alive) + 1, np.int64)  # the last for parts that are gone
+        unsure = np.zeros(len(self._alive) + 1, np.bool_)
+        flavor = self._flavors.get(s.flavor)
+        if flavor is None:
+            return found[:-1], unsure[:-1]
+        sight, means = flavor.classes.sight(s), self._meaning(s)
+        for sheet in flavor.sheets.values():
+            if not len(sheet.slots):
+                continue
+            number = means.number[sheet.ladders]
+            for n in np.bincount(number)[1:].nonzero()[0].tolist():
+                most = sheet.most(sight, means.roundings[n])
+                if most is None:
+                    unsure[sheet.slots[number == n + 1]] = True
+                else:
+                    most = np.where(number == n + 1, most, 0)
+                    (np.maximum if s.required else np.add).at(found, sheet.slots, most)
+        return found[:-1], unsure[:-1]
+
+    def _meaning(self, s: SetAsk) -> "_Meanings":
+        """What the levels that the set names are in each list of levels."""
+        key = (s.required, s.slices)
+        found = self._meanings.get(key)
+        if found is None:
+            if len(self._meanings) >= _MEANINGS_KEPT_MAX:
+                self._meanings.clear()
+            numbers: dict[Rounding | None, int] = {None: 0}
+            each = [numbers.setdefault(_rounding(s, rungs), len(numbers)) for rungs in self._ladders]
+            roundings = tuple(rounding for rounding in numbers if rounding is not None)
+            found = self._meanings[key] = _Meanings(roundings, np.array(each, np.int64))
+        return found
+
+    def near(self, ask: Ask, look: Look) -> Shares:
+        """How near each pool is to holding the gang, for comparing: in the order of `NoFit.nearness`.
+
+        1 and what is held, for pools that lack room alone; below 1, the less the earlier their hosts are ruled out.
+        """
+        near = look.held + 1.0
+        for s in ask.sets:
+            stage = np.zeros(len(self._alive), np.int64)
+            flavor = self._flavors.get(s.flavor)
+            if flavor is not None:
+                numbers, rows = flavor.paired()
+                np.maximum.at(stage, numbers, flavor.classes.sight(s).stage[rows])
+            levels = {level for level in (s.required, s.preferred, *[x.level for x in s.slices]) if level}
+            known = np.logical_and.reduce([self._knows(level) for level in levels] or [look.may_fit | True])
+            never = np.where(known, stage / (PASSED + 1), np.where(stage > 0, 1.0 / (PASSED + 2), 0.0))
+            near = np.where(known & (stage == PASSED), near, np.minimum(near, never))
+        return near
+
+    def _knows(self, level: str) -> Flags:
+        """Which pools have a group with this level."""
+        known = np.array([rungs.find(level) is not None for rungs in self._ladders] + [False], np.bool_)
+        return np.asarray(known[self._ladders_of].any(axis=1))
+
+
+def _rounding(s: SetAsk, rungs: Ladder) -> Rounding | None:
+    """None if the list lacks one of the levels."""
+    depth = rungs.find(s.required) if s.required else rungs.depth + 1
+    layers = layered(s.slices, rungs)
+    if depth is None or isinstance(layers, Refused):
+        return None
+    floors = list(reversed(layers.floors))
+    while floors and not floors[-1]:
+        floors.pop()
+    exclusive = rungs.depth - layers.exclusive if layers.exclusive >= 0 else -1
+    return Rounding(rungs.depth - depth, tuple(floors), layers.host, exclusive)
+
+
+def _understood(s: SetAsk) -> bool:
+    """Whether the set asks for nothing that came into requests after this module was written."""
+    return not any(getattr(s, name) for name in _NEW_OF_SET) and not any(
+        getattr(x, name) for x in s.slices for name in _NEW_OF_SLICE
+    )

@@ -1,0 +1,246 @@
+"""Host classes of one flavor over a whole fleet, as columns: which of them a pod set may use, and how densely.
+
+Pools differ in their class tables, but hardware repeats and so do labels: equal classes of different pools are one
+row here, and equal hardware (`_Hardware`) is one row below that. A pod's resources are compared with hardware, its
+tolerations with the few lists of taints, its selector with one column of label values per label key. What comes out
+is the number of a `Density` per class; the answers are those of `HostClass`, computed for all at once.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hanse.model.resources import DEVICE_MILLI, GPU_MILLI, Resources
+from hanse.model.selectors import Operator, Requirement, Selector, Taint, untolerated
+from hanse.shape.classes import HostClass, at_most, label_hash, offer
+from hanse.shape.lens import SetAsk, Table
+from hanse.shape.limits import AMOUNT_MAX, GPUS_PER_HOST_MAX
+
+Ints = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+FREE: Final = GPUS_PER_HOST_MAX + 1  # a bound on pods of a host that never binds
+_KEYS_KEPT_MAX: Final = 256  # label keys whose values are kept as columns
+_ABSENT: Final = -1
+_UNTOLD: Final = -2  # the shape does not say whether hosts of the class carry the label
+PASSED: Final = 4
+_OFFERS_KEPT_MAX: Final = 1_024
+_CODE: Final = 2**32  # more than the pods of any gang
+
+
+class Density(NamedTuple):
+    """Pods per host by free GPUs: ``min(free // gpus, most)``, or `most` for pods without GPUs."""
+
+    gpus: int
+    most: int
+
+    def row(self, full: int) -> list[int]:
+        """For 0..full free GPUs."""
+        if not self.gpus:
+            return [self.most] * (full + 1)
+        return [min(free // self.gpus, self.most) for free in range(full + 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """How a pod set sees the classes.
+
+    Attributes:
+        densities: what `density` counts from 1; 0 stands for classes that cannot take one pod.
+        density, full, stage: by class, with one more for "no class" at the end.
+        full: GPUs of a host.
+        stage: how far the class came: 1 its labels were refused, 2 its taints, 3 its resources, 4 none of these.
+    """
+
+    densities: tuple[Density, ...]
+    density: Ints
+    full: Ints
+    stage: Ints
+
+
+class _Hardware(NamedTuple):
+    """What a class offers, whatever its labels."""
+
+    gpu: str
+    gpus: int
+    others: Resources
+    taints: tuple[Taint, ...]
+
+
+class _Known(NamedTuple):
+    """Hardware as columns: GPUs, and whether they have this name; its list of taints, by number."""
+
+    full: Ints
+    gpu: dict[str, Ints]
+    taints: list[tuple[Taint, ...]]
+    taint: Ints
+
+
+class _Offer(NamedTuple):
+    """One resource by hardware: an exact pod's share of it, and the most there is. Its own GPUs bind nobody here."""
+
+    share: Ints
+    most: Ints
+
+
+class Classes:
+    """The classes of one flavor. Rows are only added; the fleet starts anew when too many are out of use."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[HostClass, frozenset[int], bool], int] = {}
+        self._classes: list[tuple[HostClass, Table]] = []
+        self._of: Ints = np.zeros(0, np.int64)  # hardware of each class
+        self._full: Ints = np.zeros(1, np.int64)  # GPUs of each class, and 0 for none
+        self._labels: dict[int, Ints] = {}  # by hash of key: hash of the value each class has, _ABSENT, _UNTOLD
+        self._hardware: dict[_Hardware, int] = {}
+        self._known = _columns(self._hardware)
+        self._offers: dict[tuple[str, tuple[int, ...]], _Offer] = {}
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def add(self, cls: HostClass, table: Table) -> int:
+        """The row of a class as this table tells it."""
+        key = (cls, table.left_out, table.open_ended)
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = len(self._classes)
+            self._classes.append((cls, table))
+            self._of = np.append(self._of, self._ware(cls))
+            self._full = np.append(self._full, 0)
+            self._full[found] = cls.gpus
+            told = {label: _told(label, cls, table) for label in self._labels}
+            self._labels = {label: np.append(column, told[label]) for label, column in self._labels.items()}
+        return found
+
+    def _ware(self, cls: HostClass) -> int:
+        ware = _Hardware(cls.gpu, cls.gpus, cls.others, cls.taints)
+        if ware not in self._hardware:
+            self._hardware[ware] = len(self._hardware)
+            self._known = _columns(self._hardware)
+            self._offers.clear()
+        return self._hardware[ware]
+
+    def sight(self, s: SetAsk) -> Sight:
+        """How the set sees every class."""
+        numbers, densities = self._densest(s)
+        tolerated = self._tolerated(s)
+        stage = np.where(tolerated, np.where(numbers > 0, PASSED, 3), 2)[self._of]
+        density = np.where(tolerated, numbers, 0)[self._of]
+        if s.selector.terms:
+            chosen = self._selected(s.selector)
+            density, stage = np.where(chosen, density, 0), np.where(chosen, stage, 1)
+        return Sight(densities, np.append(density, 0), self._full, np.append(stage, 0))
+
+    # ---- resources and taints --------------------------------------------------------------------------------
+
+    def _densest(self, s: SetAsk) -> tuple[Ints, tuple[Density, ...]]:
+        """By hardware, `HostClass.pods_per_host` for all of it: the number of its density, 0 for no pod at all."""
+        full = self._known.full
+        asked = tuple([s.pod[name] for name in self._known.gpu])
+        gpus = self._gpus(asked)
+        exact, rest = gpus > 0, np.full_like(full, max(s.count, FREE))
+        for name, amount in s.pod.items():
+            offered = self._offer(name, asked)
+            exact &= offered.share >= amount
+            if amount > 0:
+                np.minimum(rest, _pods(name, offered.most, amount), out=rest)
+        most = np.where(exact | ((gpus > 0) & (rest >= full // np.maximum(gpus, 1))), FREE, rest)
+        code = np.where((gpus > full) | (most < 1), 0, gpus * _CODE + most)
+        codes = sorted(set(code.tolist()) | {0})
+        return np.searchsorted(codes, code), tuple([Density(*divmod(c, _CODE)) for c in codes[1:]])
+
+    def _gpus(self, asked: tuple[int, ...]) -> Ints:
+        """GPUs that a pod takes, by hardware."""
+        gpus = np.zeros_like(self._known.full)
+        for own, amount in zip(self._known.gpu.values(), asked, strict=True):
+            gpus += own * amount
+        return gpus
+
+    def _offer(self, name: str, asked: tuple[int, ...]) -> "_Offer":
+        """Of one resource, to pods that ask for so many GPUs of each name."""
+        found = self._offers.get((name, asked))
+        if found is None:
+            if len(self._offers) >= _OFFERS_KEPT_MAX:
+                self._offers.clear()
+            wares = list(self._hardware)
+            pairs = zip(wares, self._gpus(asked).tolist(), strict=True)
+            shares = [
+                AMOUNT_MAX if w.gpu == name else offer(name, w.others[name]) * min(g, w.gpus) // max(w.gpus, 1)
+                for w, g in pairs
+            ]
+            most = [AMOUNT_MAX if w.gpu == name else at_most(name, w.others[name]) for w in wares]
+            found = self._offers[name, asked] = _Offer(np.array(shares, np.int64), np.array(most, np.int64))
+        return found
+
+    def _tolerated(self, s: SetAsk) -> Flags:
+        passed = [untolerated(taints, s.tolerations) is None for taints in self._known.taints]
+        return np.array(passed, np.bool_)[self._known.taint]
+
+    # ---- selectors -------------------------------------------------------------------------------------------
+
+    def _selected(self, selector: Selector) -> Flags:
+        """Classes of which some hosts may match."""
+        chosen = np.zeros(len(self._classes), np.bool_)
+        for term in selector.terms:
+            if term:
+                chosen |= np.logical_and.reduce([self._meets(req) for req in term])
+        return chosen
+
+    def _meets(self, req: Requirement) -> Flags:
+        values = self._values(label_hash(req.key))
+        untold: Flags = values == _UNTOLD
+        absent: Flags = values == _ABSENT
+        match req.operator:
+            case Operator.IN:
+                return untold | _among(values, req.values)
+            case Operator.NOT_IN:
+                return untold | ~_among(values, req.values)
+            case Operator.EXISTS | Operator.GT | Operator.LT:
+                return ~absent
+            case Operator.DOES_NOT_EXIST:
+                return untold | absent
+            case Operator.UNSPECIFIED:
+                return untold
+
+    def _values(self, label: int) -> Ints:
+        found = self._labels.get(label)
+        if found is None:
+            if len(self._labels) >= _KEYS_KEPT_MAX:
+                self._labels.clear()
+            told = [_told(label, cls, table) for cls, table in self._classes]
+            found = self._labels[label] = np.array(told, np.int64)
+        return found
+
+
+def _columns(hardware: Iterable[_Hardware]) -> _Known:
+    wares = list(hardware)
+    taints = list(dict.fromkeys(w.taints for w in wares))
+    return _Known(
+        np.array([w.gpus for w in wares], np.int64),
+        {name: np.array([w.gpu == name for w in wares], np.int64) for name in {w.gpu for w in wares if w.gpu}},
+        taints,
+        np.array([taints.index(w.taints) for w in wares], np.int64),
+    )
+
+
+def _pods(name: str, most: Ints, amount: int) -> Ints:
+    """See `most_pods` of `classes`."""
+    return most // DEVICE_MILLI * (DEVICE_MILLI // amount) if name == GPU_MILLI else most // amount
+
+
+def _told(label: int, cls: HostClass, table: Table) -> int:
+    value = next((value for key, value in cls.labels if key == label), None)
+    if label in table.left_out or (table.open_ended and value is None):
+        return _UNTOLD
+    return _ABSENT if value is None else value
+
+
+def _among(values: Ints, wanted: Sequence[str]) -> Flags:
+    hashes = [label_hash(value) for value in wanted]
+    if len(hashes) == 1:
+        return np.equal(values, hashes[0])
+    return np.isin(values, hashes)

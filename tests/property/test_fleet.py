@@ -1,0 +1,75 @@
+"""A whole fleet asked at once says what each pool's shape says, whatever has happened to the fleet."""
+
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from hanse.model.ids import PoolName
+from hanse.shape import Ask, Fit, NoFit, Shape, fit_ask, prepare
+from hanse.shape.fleet import Fleet
+from tests.property import fleet_cases as cases
+
+STEPS = 25
+ASKED = 8
+
+
+def _story(seed: int, sets: int = 1) -> Iterator[tuple[Fleet, dict[PoolName, Shape], Ask]]:
+    """A fleet that changes, its pools' shapes, and what it is asked."""
+    rng, fleet, shapes = random.Random(seed), Fleet(), dict[PoolName, Shape]()
+    for _ in range(STEPS):
+        _step(rng, shapes)
+        fleet.follow(shapes)
+        for _ in range(ASKED):
+            yield fleet, shapes, prepare(*cases.gang(rng, sets))
+
+
+def _step(rng: random.Random, shapes: dict[PoolName, Shape]) -> None:
+    """A pool comes, changes, goes, or has other host classes."""
+    name = PoolName(f"p{rng.randrange(12)}")
+    if name not in shapes or rng.random() < 0.1:
+        shapes[name] = cases.pool(rng)
+    elif rng.random() < 0.1:
+        del shapes[name]
+    else:
+        shapes[name] = cases.changed(rng, shapes[name])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_one_set_fits_exactly_where_the_shape_says_so(seed: int) -> None:
+    unsure = 0
+    for fleet, shapes, ask in _story(seed):
+        look = fleet.look(ask)
+        fits = {name: isinstance(fit_ask(shape, ask), Fit) for name, shape in shapes.items()}
+        said = {name: bool(look.may_fit[fleet.number(name)]) for name in shapes}
+        if look.exact:
+            assert said == fits, ask
+        else:
+            unsure += 1
+            assert all(said[name] for name in fits if fits[name]), ask
+    assert unsure < STEPS * ASKED / 10
+
+
+@pytest.mark.parametrize("seed", range(8, 11))
+def test_several_sets_are_never_ruled_out_where_they_fit(seed: int) -> None:
+    for fleet, shapes, ask in _story(seed, sets=2 + seed % 2):
+        look = fleet.look(ask)
+        for name, shape in shapes.items():
+            if isinstance(fit_ask(shape, ask), Fit):
+                assert look.may_fit[fleet.number(name)], (name, ask)
+
+
+@pytest.mark.parametrize("seed", range(11, 14))
+def test_the_nearest_pool_is_the_one_whose_refusal_is_nearest(seed: int) -> None:
+    refused = 0
+    for fleet, shapes, ask in _story(seed):
+        look = fleet.look(ask)
+        told = {name: fit_ask(shape, ask) for name, shape in shapes.items()}
+        nearness = {name: no.nearness for name, no in told.items() if isinstance(no, NoFit)}
+        ragged = any(ask.sets[0].count % x.size for x in ask.sets[0].slices)
+        if look.exact and shapes and len(nearness) == len(shapes) and not ragged:
+            refused += 1
+            near = fleet.near(ask, look)
+            best = max(shapes, key=lambda name: near[fleet.number(name)])
+            assert nearness[best] == max(nearness.values()), ask
+    assert refused > STEPS / 2
