@@ -1,0 +1,200 @@
+"""Draws the plots of docs/quality.md from what benches have left in bench/out.
+
+`python -m bench.plots` writes docs/img/hierarchy.svg and docs/img/openb.svg, each if its bench has been run. Equal
+results give equal files.
+"""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple, TypedDict, cast
+
+from bench.drawing import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    TITLE_PX,
+    Panel,
+    Scale,
+    box,
+    diamond,
+    document,
+    dot,
+    segment,
+    text,
+)
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+OUT: Final = ROOT / "bench" / "out"
+IMAGES: Final = ROOT / "docs" / "img"
+WIDTH_PX: Final = 760
+STRANDED_AIM_PCT: Final = 0.5
+
+PUBLISHED: Final[Mapping[str, tuple[float, float]]] = {
+    "default": (95.39, 93.08),
+    "cpu050": (95.21, 93.79),
+    "cpu100": (95.35, 93.44),
+    "gpushare40": (94.15, 91.69),
+    "gpuspec10": (94.95, 93.30),
+    "gpuspec33": (94.55, 93.09),
+    "multigpu20": (95.65, 93.93),
+    "multigpu40": (96.99, 95.23),
+}
+"""GPUs allocated when 130 % of capacity has arrived, in %: by FGD, by BestFit ("Beware of Fragmentation", ATC'23)."""
+
+
+class Series(TypedDict):
+    seed: int
+    hours: list[float]
+    pools_pct: list[float]
+    tree_pct: list[float]
+
+
+class Seed(TypedDict):
+    seed: int
+    stranded_gpus_pct: float
+
+
+class OpenbRow(TypedDict):
+    list: str
+    alloc130_pct: float
+    std130: float
+
+
+class Key(NamedTuple):
+    """An entry of a legend."""
+
+    mark: str
+    colour: str
+    words: str
+
+
+# ---- 20 pools and one tree -----------------------------------------------------------------------------------
+
+
+def hierarchy(raw: Mapping[str, object]) -> str:
+    """GPUs allocated over time by both sides; below, what is stranded in each seed."""
+    series = cast("Series", raw["series"])
+    seeds = cast("Sequence[Seed]", raw["seeds"])
+    since = cast("Sequence[float]", raw["counted_hours"])[0]
+    height = 372 + 24 * len(seeds) + 64
+    parts = [*_course(series, since), *_stranded(seeds, 372.0)]
+    return document(WIDTH_PX, height, "GPUs allocated by 20 pools and by one tree of all nodes", parts)
+
+
+def _course(series: Series, since: float) -> Iterator[str]:
+    lowest = min(min(series["pools_pct"]), min(series["tree_pct"]))
+    panel = Panel(
+        Scale(0.0, series["hours"][-1], 60.0, WIDTH_PX - 20.0), Scale(min(85.0, lowest // 5 * 5), 100.0, 290.0, 60.0)
+    )
+    yield text(16, 24, f"GPUs allocated, % of all (seed {series['seed']})", size=TITLE_PX)
+    yield from _legend(
+        [Key("line", BLUE, "20 pools, global and agents"), Key("line", ORANGE, "one tree of all nodes")], 46
+    )
+    yield box(panel.x.at(0), panel.y.at_low, panel.x.at(since), panel.y.at_high, GREY, opacity=0.15)
+    yield text(panel.x.at(0) + 6, panel.y.at_low - 8, "not counted")
+    yield from panel.grid_x(panel.x.ticks(1.0 if panel.x.high <= 12 else 4.0))
+    yield from panel.grid_y(panel.y.ticks(5.0))
+    yield text((panel.x.at_low + panel.x.at_high) / 2, panel.y.at_low + 38, "hours of virtual time", anchor="middle")
+    yield panel.line(zip(series["hours"], series["tree_pct"], strict=True), ORANGE)
+    yield panel.line(zip(series["hours"], series["pools_pct"], strict=True), BLUE)
+
+
+def _stranded(seeds: Sequence[Seed], top: float) -> Iterator[str]:
+    values = [seed["stranded_gpus_pct"] for seed in seeds]
+    edge = max(1.0, *(abs(v) for v in values)) * 1.1
+    bottom = top + 24.0 * len(seeds)
+    panel = Panel(Scale(-edge, edge, 90.0, WIDTH_PX - 20.0), Scale(0.0, len(seeds), top, bottom))
+    mean = sum(values) / len(values)
+    yield text(16, top - 14, "Stranded by two levels, % of all GPUs: one tree less 20 pools", size=TITLE_PX)
+    yield from panel.grid_x(panel.x.ticks(0.5))
+    for row, (seed, value) in enumerate(zip(seeds, values, strict=True)):
+        y = panel.y.at(row + 0.5)
+        yield text(panel.x.at_low - 12, y + 4, f"seed {seed['seed']}", anchor="end")
+        yield box(panel.x.at(0), y - 6, panel.x.at(value), y + 6, BLUE, opacity=0.8)
+    for value, colour, dash in ((STRANDED_AIM_PCT, ORANGE, "5 4"), (mean, GREEN, ""), (0.0, INK, "")):
+        yield segment(
+            panel.x.at(value), top, panel.x.at(value), bottom, colour, dash=dash, width=2 if colour != INK else 1
+        )
+    keys = [
+        Key("line", GREEN, f"mean {mean:+.2f}"),
+        Key("line", ORANGE, f"aim: at most {STRANDED_AIM_PCT:g} (dashed)"),
+    ]
+    yield from _legend(keys, bottom + 44)
+
+
+# ---- openb ---------------------------------------------------------------------------------------------------
+
+
+def openb(raw: Mapping[str, object]) -> str:
+    """GPUs allocated at 130 % arrival, a row a list, beside what was published."""
+    rows = cast("Sequence[OpenbRow]", raw["rows"])
+    top, height = 74.0, 74 + 30 * len(rows) + 56
+    known = [(row, PUBLISHED.get(row["list"].removeprefix("openb_pod_list_"))) for row in rows]
+    values = [v for row, published in known for v in (row["alloc130_pct"], *(published or ()))]
+    panel = Panel(
+        Scale(min(values) // 1 - 0.5, max(values) // 1 + 1.5, 130.0, WIDTH_PX - 20.0),
+        Scale(0.0, len(rows), top, top + 30.0 * len(rows)),
+    )
+    parts = [
+        text(16, 24, "openb: GPUs allocated when 130 % of capacity has arrived, %", size=TITLE_PX),
+        *_legend(
+            [
+                Key("dot", BLUE, "Hanse"),
+                Key("diamond", ORANGE, "FGD, published"),
+                Key("ring", INK, "BestFit, published"),
+            ],
+            50,
+        ),
+        *panel.grid_x(panel.x.ticks(1.0)),
+        text((panel.x.at_low + panel.x.at_high) / 2, panel.y.at_high + 40, "% of 6,212 GPUs", anchor="middle"),
+        *(mark for at, (row, published) in enumerate(known) for mark in _list(panel, at, row, published)),
+    ]
+    return document(WIDTH_PX, height, "GPUs allocated on the openb pod lists", parts)
+
+
+def _list(panel: Panel, at: int, row: OpenbRow, published: tuple[float, float] | None) -> Iterator[str]:
+    y = panel.y.at(at + 0.5)
+    yield text(panel.x.at_low - 14, y + 4, row["list"].removeprefix("openb_pod_list_"), anchor="end")
+    yield segment(panel.x.at_low, y, panel.x.at_high, y, GREY, opacity=0.3)
+    if published is not None:
+        yield diamond(panel.x.at(published[0]), y, ORANGE)
+        yield dot(panel.x.at(published[1]), y, INK, hollow=True)
+    mean, spread = row["alloc130_pct"], row["std130"]
+    yield segment(panel.x.at(mean - spread), y, panel.x.at(mean + spread), y, BLUE, width=2)
+    yield dot(panel.x.at(mean), y, BLUE, radius=4.5)
+
+
+def _legend(keys: Sequence[Key], y: float) -> Iterator[str]:
+    x = 60.0
+    for key in keys:
+        match key.mark:
+            case "line":
+                yield segment(x, y, x + 18, y, key.colour, width=2)
+            case "diamond":
+                yield diamond(x + 9, y, key.colour)
+            case _:
+                yield dot(x + 9, y, key.colour, hollow=key.mark == "ring")
+        yield text(x + 26, y + 4, key.words)
+        x += 26 + 7.2 * len(key.words) + 24
+
+
+def main() -> int:
+    """Command line; see the module docstring."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    for name, draw in (("hierarchy", hierarchy), ("openb", openb)):
+        result = OUT / f"{name}.json"
+        if not result.exists():
+            print(f"plots: {result.relative_to(ROOT)} is not there; make bench BENCH={name}", file=sys.stderr)
+            continue
+        image = IMAGES / f"{name}.svg"
+        image.write_text(draw(json.loads(result.read_text(encoding="utf-8"))["raw"]), encoding="utf-8")
+        print(image.relative_to(ROOT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
