@@ -1,6 +1,6 @@
 """Why a gang does not fit, and how near it came."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from hanse.model.job import Slice
@@ -64,9 +64,24 @@ def refuse_among(look: Callable[[SetAsk], list[View]], s: SetAsk, *, alone: bool
         constraint = f"{_slice(s.slices[0], unit)}{where}"
         return _no(constraint, s.count // size, found // size, f"found {told}{where}{beside}", alone=alone)
     free = max([v.cap.free for v in seen], default=0)
-    sum_free = f"{free:,} GPUs are free, but " if s.gpus and free >= s.count * s.gpus else ""
-    told = f"{sum_free}found {found:,} {unit}{where}{beside}; wanted {s.count:,}"
+    told = f"{_although(s, free)}found {found:,} {unit}{where}{beside}; wanted {s.count:,}"
     return _no(f"{unit}{where}", s.count, found, told, alone=alone)
+
+
+def refuse_lone(rows: Sequence[tuple[int, ...]], s: SetAsk, free: int) -> NoFit:
+    """What a set of one pod lacks that no host has room for.
+
+    Args:
+        rows: pods per host by class and free GPUs.
+        free: GPUs that are free on hosts of its flavor.
+    """
+    unit = _unit_of(s, max([max(row, default=0) for row in rows], default=0))
+    where = f" in one {s.required}" if s.required else ""
+    return _no(f"{unit}{where}", 1, 0, f"{_although(s, free)}found 0 {unit}{where}; wanted 1", alone=True)
+
+
+def _although(s: SetAsk, free: int) -> str:
+    return f"{free:,} GPUs are free, but " if s.gpus and free >= s.count * s.gpus else ""
 
 
 def _no(constraint: str, wanted: int, found: int, detail: str, *, alone: bool) -> NoFit:
@@ -87,11 +102,15 @@ def _slice(layer: Slice, unit: str) -> str:
 
 def _unit(s: SetAsk, seen: list[View]) -> str:
     """What is counted: whole hosts if no host can hold two pods."""
+    return _unit_of(
+        s,
+        max([max(row, default=0) for v in seen for row in v.lens.rows] or [v.cap.peak[-1] for v in seen], default=0),
+    )
+
+
+def _unit_of(s: SetAsk, most: int) -> str:
     if not s.gpus:
         return "pods"
-    most = max(
-        [max(row, default=0) for v in seen for row in v.lens.rows] or [v.cap.peak[-1] for v in seen], default=0
-    )
     if most == 1 and s.gpus > 1:
         return f"hosts with {s.gpus} free GPUs"
     return f"pods of {s.gpus} GPU{'' if s.gpus == 1 else 's'}"

@@ -25,9 +25,22 @@ class Columns:
         row: by slot.
         number: class in the table, -1 for a node that takes no pods.
         free, full: GPUs that the shape shows, and all of them.
+        version: grows whenever the row is written.
     """
 
-    __slots__ = ("_devices", "_flavors", "_left", "free", "full", "lows", "nodes", "number", "row", "starts")
+    __slots__ = (
+        "_devices",
+        "_flavors",
+        "_left",
+        "free",
+        "full",
+        "lows",
+        "nodes",
+        "number",
+        "row",
+        "starts",
+        "version",
+    )
 
     def __init__(self, trees: Iterable[Sequence[Sequence[Node]]]) -> None:
         self.nodes: list[Node] = []
@@ -42,6 +55,7 @@ class Columns:
         self.number: Ints = np.full(len(self.nodes), -1, dtype=np.int64)
         self.free: Ints = np.zeros(len(self.nodes), dtype=np.int64)
         self.full: Ints = np.zeros(len(self.nodes), dtype=np.int64)
+        self.version: Ints = np.zeros(len(self.nodes), dtype=np.int64)
         self._left: dict[str, Ints] = {}
         self._devices: Ints | None = None
         self._flavors: dict[FlavorName, NDArray[np.bool_]] = {}
@@ -52,6 +66,7 @@ class Columns:
 
         for node in nodes:
             at = self.row[node.slot]
+            self.version[at] += 1
             usable = node.at is not None
             self.number[at] = node.at[0] if node.at is not None else -1
             self.free[at] = node.free_gpus if usable else 0

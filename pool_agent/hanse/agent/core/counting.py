@@ -14,11 +14,12 @@ import numpy as np
 from hanse.agent.core.columns import Columns, Ints
 from hanse.agent.core.hosts import is_state
 from hanse.agent.core.inventory import Inventory, Node
+from hanse.agent.core.packing import open_to
 from hanse.agent.core.topology import Domain
 from hanse.model.resources import GPU_MILLI
 from hanse.model.selectors import untolerated
 from hanse.shape.capacity import Cap, joined, lowest
-from hanse.shape.classes import Answer, HostClass
+from hanse.shape.classes import Answer
 from hanse.shape.lens import Layers, Lens, Refused, SetAsk, ladder, layered
 from hanse.shape.seat import View
 
@@ -113,7 +114,7 @@ def pods_per_node(inventory: Inventory, s: SetAsk) -> Ints:
     columns = inventory.columns()
     out: Ints = np.zeros(len(columns.nodes), dtype=np.int64)
     for number, cls in enumerate(inventory.table.classes):
-        answer = _answer(inventory, cls, s)
+        answer = open_to(inventory.table, cls, s)
         if answer is Answer.NO:
             continue
         rows = np.flatnonzero(columns.number == number)
@@ -132,13 +133,6 @@ def _rooms(columns: Columns, name: str, amount: int) -> Ints:
     """By row, how many pods that ask for so much of a resource there is room for; shares device by device."""
     rooms: Ints = columns.left(name) // amount
     return np.minimum(rooms, (columns.devices() // amount).sum(axis=1)) if name == GPU_MILLI else rooms
-
-
-def _answer(inventory: Inventory, cls: HostClass, s: SetAsk) -> Answer:
-    if cls.flavor != s.flavor or untolerated(cls.taints, s.tolerations) is not None:
-        return Answer.NO
-    table = inventory.table
-    return cls.selected(s.selector, table.left_out, open_ended=table.open_ended)
 
 
 def wrong_kind(node: Node, s: SetAsk) -> str:

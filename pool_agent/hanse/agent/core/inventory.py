@@ -15,10 +15,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from hanse.agent.core.columns import Columns
+from hanse.agent.core.demand import Demand
 from hanse.agent.core.devices import opened
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import LABEL_VALUES_MAX, LabelCensus, Selectable, class_of, class_order, flavor_of
 from hanse.agent.core.node import NOT_COUNTED, Account, HostKind, Node, PodKind, account
+from hanse.agent.core.packing import Packing
 from hanse.agent.core.scores import ScoreTerm, merit_of
 from hanse.agent.core.topology import Domain, home, known_levels, lowest, path_of, prune, usable_levels
 from hanse.model.ids import FlavorName, NodeName
@@ -55,6 +57,7 @@ class Inventory:
     Attributes:
         offered: the same, as far as this one has seen. A node whose device plugin starts anew, or that boots, offers
             none for a while; what it offered before still says what the pool could hold if it were empty.
+        demand: pods that were asked for; `place` reads it, who is asked to place writes it.
     """
 
     def __init__(
@@ -75,6 +78,7 @@ class Inventory:
         self.roots = tuple(Domain("", None) for _ in self.trees)
         self.nodes: list[Node | None] = []
         self.offered: dict[NodeName, Accelerators] = {}
+        self.demand = Demand()
         self._offered_before = offered
         self._slot: dict[NodeName, int] = {}
         self._vacant: list[int] = []
@@ -92,6 +96,7 @@ class Inventory:
         self._dirty: dict[int, None] = {}
         self._relabelled: dict[int, None] = {}
         self._columns: Columns | None = None
+        self._packing: Packing | None = None
         self._resettled: dict[int, None] = {}
         self._clipped = 0
         self._total = [0, 0, 0]  # usable nodes, their GPUs, and how many of these nobody holds
@@ -243,12 +248,20 @@ class Inventory:
         self._resettled.clear()
         return self._columns
 
+    def packing(self) -> Packing:
+        """The fragmentation score over the present nodes, up to date."""
+        columns = self.columns()
+        if self._packing is None or not self._packing.fits(columns, self._table, self.demand):
+            self._packing = Packing(columns, self._table, self.demand)
+        return self._packing
+
     def rebuilt(self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]]) -> "Inventory":
         """The same nodes and usage under other flavors or levels."""
         other = Inventory(flavors, trees, offered=self.offered, scores=self.scores)
         for name in sorted(self._slot):
             node = self._at(self._slot[name])
             other.set_node(node.facts, node.foreign)
+        other.demand = self.demand
         for name in sorted({*self._slot, *self._away}):
             other.hold(name, self.usage(name))
         return other

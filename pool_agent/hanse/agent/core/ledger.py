@@ -20,6 +20,7 @@ from hanse.model.placement import LevelUse
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
 from hanse.model.resources import Resources
+from hanse.shape.lens import prepare
 from hanse.shape.refuse import NoFit
 
 Reserved = tuple[tuple[NodeName, Resources], ...]
@@ -113,7 +114,10 @@ class NodeLedger:
 
     def place(self, key: GangKey, request: GangRequest, sets: Sequence[BoundSet]) -> Placed | Unplaced:
         """See Ledger."""
-        result = place(self.inventory, request, tuple(s.flavor for s in sets))
+        flavors = tuple(s.flavor for s in sets)
+        for ask in prepare(request, flavors).sets:
+            self.inventory.demand.note(ask)
+        result = place(self.inventory, request, flavors)
         if isinstance(result, NoFit):
             return Unplaced(result.reason, result.detail, result.constraint, result.wanted, result.found)
         self.inventory.take(result)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from hanse.agent.core.devices import OnDevice, opened, room
+from hanse.agent.core.devices import OnDevice, opened, room, with_left
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.hosts import why_unusable
 from hanse.agent.core.scores import NO_MERIT, Merit
@@ -199,6 +199,10 @@ class Node:
     def device_room(self) -> list[int]:
         """Thousandths left on each device that has any, the opened ones first, least left first."""
         return room(self.shared(), self.raw_free_gpus)
+
+    def device_with(self, left: int) -> int:
+        """The number of a device that has exactly so much left."""
+        return with_left(self.shared(), left)
 
     def used(self, name: str) -> int:
         """What our pods use of a resource."""

@@ -13,6 +13,7 @@ from hanse.agent.core.counting import Counted, count
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.mapping import Runs, runs_alike, runs_named
 from hanse.agent.core.places import Placement, SetPlacement, part_of, recorded, set_placement
+from hanse.agent.core.small import among_equals, no_room, on_one_host
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
 from hanse.shape.fit import Fit, big_first, fit_ask
@@ -33,8 +34,15 @@ def place(inventory: Inventory, request: GangRequest, flavors: tuple[FlavorName,
     ask = prepare(request, flavors)
     if all(is_exact(inventory, s) for s in ask.sets):
         return _by_shape(inventory, ask)
+    if len(ask.sets) == 1:
+        small = on_one_host(inventory, ask.index[0], ask.sets[0])
+        if small is not None:
+            return _gang(inventory, [small])
     hopeless = [never(inventory.shape(), s) for s in ask.sets]
-    return next((no for no in hopeless if no is not None), None) or _by_node(inventory, ask)
+    no = next((no for no in hopeless if no is not None), None)
+    if no is None and len(ask.sets) == 1 and ask.sets[0].count == 1 and not ask.sets[0].slices:
+        no = no_room(inventory, ask.sets[0])
+    return no or _by_node(inventory, ask)
 
 
 def is_exact(inventory: Inventory, s: SetAsk) -> bool:
@@ -49,6 +57,11 @@ def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
         return found
     sets: list[SetPlacement] = []
     held: list[SetPlacement] = []
+    if len(ask.sets) == 1 and len(found.decision.sets[0].takes) == 1 and not ask.sets[0].exclusive:
+        group, take = found.decision.sets[0].takes[0]
+        small = among_equals(inventory, ask.index[0], ask.sets[0], group, take)
+        if small is not None:
+            return _gang(inventory, [small])
     for taken in found.decision.sets:
         runs: Runs = []
         for g, below in taken.takes:

@@ -1,0 +1,215 @@
+"""The fragmentation score: which host and which device a pod gets that needs one host or less.
+
+**Usable** thousandths of a host are what the pods that come (`demand`) could use of its free devices. For one kind
+of pod they are three parts *reach* and one part *hold*: reach counts every free device that is large enough for one
+of them, if the host has the CPU, memory and all else for one; hold counts what such pods would fill if nothing else
+came, which ends where the CPU or the memory ends. Summed over the kinds by weight: pods seen for each GPU that they
+ask for.
+
+A pod goes where it takes the least: the score of a host is its usable thousandths now, less those after the pod.
+Ahead of it comes what small work never breaks while there is other room: whole domains above the host (as in
+`hanse.shape.single`). A whole host costs `WHOLE_HOST_MILLI` more, so that it is opened only for a reason. Equal
+scores are told apart by what is free, then by merit (`scores`); names decide only between hosts in one state.
+
+Reach alone is FGD's expected fragmentation ("Beware of Fragmentation", USENIX ATC'23). It does not see that a host
+whose CPU suffices for one more pod strands all its other devices. Hold sees that, and alone it underrates what is
+left for other kinds of pods. FGD weighs by requests; dividing by the GPUs of a request gives more say to the many
+small pods that decide what becomes of a broken device. `docs/reference/placement.md` has the figures.
+
+Only hosts that changed since a kind of pod was last placed are scored again for it.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hanse.agent.core.columns import Columns, Ints
+from hanse.agent.core.demand import WEIGHT, Demand
+from hanse.agent.core.usable import HOLD, REACH, Floats, Mask, Usable
+from hanse.agent.core.wholes import Wholes
+from hanse.model.resources import DEVICE_MILLI, GPU_MILLI
+from hanse.model.selectors import untolerated
+from hanse.shape.classes import Answer, HostClass
+from hanse.shape.lens import SetAsk, Table
+
+WHOLE_HOST_MILLI: Final = 10.0
+RANKINGS_MAX: Final = 512  # kinds of pods whose scores are remembered
+_SCALE: Final = (REACH + HOLD) * WEIGHT
+_NEVER: Final = -1
+
+
+class Spot(NamedTuple):
+    """Where the pods go.
+
+    Attributes:
+        device_left: thousandths left on the device that a share goes to; 0 for pods without a share.
+        score: usable thousandths that the pods take.
+    """
+
+    row: int
+    device_left: int
+    score: float
+
+
+class _Ranking:
+    """Scores of one kind of pods by row, infinite without room, and the version of the row that each was made for."""
+
+    __slots__ = ("device_left", "score", "version")
+
+    def __init__(self, rows: int) -> None:
+        self.version: Ints = np.full(rows, _NEVER, dtype=np.int64)
+        self.score: Floats = np.full(rows, np.inf)
+        self.device_left: Ints = np.zeros(rows, dtype=np.int64)
+
+
+class Packing:
+    """The score over the nodes of one set of columns, for one table of classes and one version of demand."""
+
+    def __init__(self, columns: Columns, table: Table, demand: Demand) -> None:
+        self.columns = columns
+        self._version = demand.version
+        self._table = table
+        self._devices = columns.devices()
+        self._usable = Usable(demand.typical(), table, self._devices.shape[1])
+        self._wholes = Wholes(columns)
+        rows = len(columns.nodes)
+        self._seen: Ints = np.full(rows, _NEVER, dtype=np.int64)
+        self._worth: Floats = np.zeros(rows)
+        self._rankings: dict[tuple[int, int], _Ranking] = {}
+        self._open: dict[int, Ints] = {}
+
+    def fits(self, columns: Columns, table: Table, demand: Demand) -> bool:
+        """Whether this is still the score over these."""
+        same = columns is self.columns and table is self._table and demand.version == self._version
+        return same and columns.devices() is self._devices
+
+    def best(self, s: SetAsk, among: Mask | None = None) -> Spot | None:
+        """The best host for all pods of the set together, None if no host holds them.
+
+        A set with shares has one pod.
+
+        Args:
+            among: rows to choose from; None for all that may take such pods.
+        """
+        ranking = self._ranked(s, among)
+        score = ranking.score if among is None else np.where(among, ranking.score, np.inf)
+        if self._wholes.any:
+            broken = np.where(score < np.inf, self._wholes.broken_by(), len(score))
+            score = np.where(broken == broken.min(), score, np.inf)
+        least = score.min(initial=np.inf)
+        if least == np.inf:
+            return None
+        row = self._first(np.flatnonzero(score == least))
+        return Spot(row, int(ranking.device_left[row]), float(least) / _SCALE)
+
+    def _first(self, rows: Ints) -> int:
+        """Of hosts with equal scores, the one with the least free; of equal ones the best, then the first."""
+        if len(rows) > 1:
+            rows = _least(rows, self._devices[rows].sum(axis=1))
+        if len(rows) > 1:
+            rows = _least(rows, self._wholes.whole_hosts_around()[rows])
+        for column in (self.columns.full, *[self.columns.left(name) for name in self._usable.names]):
+            if len(rows) == 1:
+                break
+            rows = _least(rows, column[rows])
+        nodes = self.columns.nodes
+        return int(rows[0]) if len(rows) == 1 else min(rows.tolist(), key=lambda row: (nodes[row].merit, row))
+
+    # ---- one kind of pods ---------------------------------------------------------------------------------
+
+    def _ranked(self, s: SetAsk, among: Mask | None) -> _Ranking:
+        """Scores, made anew for those of the rows that have changed."""
+        ranking = self._rankings.get((s.kind, s.count))
+        if ranking is None:
+            if len(self._rankings) >= RANKINGS_MAX:
+                self._rankings.clear()
+            ranking = self._rankings[s.kind, s.count] = _Ranking(len(self.columns.nodes))
+        stale = ranking.version != self.columns.version
+        rows = np.flatnonzero(stale if among is None else stale & among)
+        if len(rows):
+            ranking.version[rows] = self.columns.version[rows]
+            ranking.score[rows] = np.inf
+            rows = rows[self._has_room(s, rows)]
+        if len(rows):
+            self._score(s, rows, ranking)
+        return ranking
+
+    def _has_room(self, s: SetAsk, rows: Ints) -> Mask:
+        """Which of the rows hold the pods together."""
+        columns = self.columns
+        open_ = self._open_to(s)[columns.number[rows]]
+        mask: Mask = open_ > 0
+        for name, amount in s.pod.items():
+            mask &= columns.left(name)[rows] >= amount * s.count
+        if s.pod[GPU_MILLI]:
+            mask &= self._devices[rows].max(axis=1) >= s.pod[GPU_MILLI]
+        for at in np.flatnonzero(mask & (open_ == Answer.MAYBE)).tolist():
+            mask[at] = s.selector.matches(columns.nodes[rows[at]].facts.labels)
+        return mask
+
+    def _open_to(self, s: SetAsk) -> Ints:
+        """By class, and last for nodes that take no pods, whether it may take such pods (`Answer`)."""
+        found = self._open.get(s.kind)
+        if found is None:
+            answers = [int(open_to(self._table, cls, s)) for cls in self._table.classes]
+            found = self._open[s.kind] = np.array([*answers, int(Answer.NO)], dtype=np.int64)
+        return found
+
+    def _score(self, s: SetAsk, rows: Ints, ranking: _Ranking) -> None:
+        columns, usable, devices = self.columns, self._usable, self._devices[rows]
+        whole = (devices == DEVICE_MILLI).sum(axis=1)
+        reach, pods = usable.reach(devices, whole), usable.pods(devices, whole)
+        left = np.array([columns.left(name)[rows] for name in usable.names], dtype=np.float64)
+        left = left.reshape(len(usable.names), len(rows))
+        new = self._seen[rows] != columns.version[rows]
+        if new.any():
+            there = rows[new]
+            room = usable.room(left[:, new])
+            self._worth[there] = usable.worth(reach[new], pods[new], room, columns.number[there])
+            self._seen[there] = columns.version[there]
+        for i, name in enumerate(usable.names):
+            left[i] -= s.pod[name] * s.count
+        room = usable.room(left)
+        if s.pod[GPU_MILLI]:
+            after = self._shared(s.pod[GPU_MILLI], rows, ranking, whole, reach, pods, room)
+        else:
+            after = self._whole(s.gpus * s.count, rows, whole, reach, pods, room)
+        opened = (columns.free[rows] == columns.full[rows]) & (columns.full[rows] > 0)
+        ranking.score[rows] = self._worth[rows] - after + np.where(opened, WHOLE_HOST_MILLI * _SCALE, 0.0)
+
+    def _whole(self, gpus: int, rows: Ints, whole: Ints, reach: Floats, pods: Floats, room: Floats) -> Floats:
+        """What is usable once so many whole devices are taken."""
+        if gpus:
+            full, none = np.array([DEVICE_MILLI]), np.array([0])
+            self._usable.changed(reach, pods, np.maximum(0, whole - gpus), full, none, gpus)
+        return self._usable.worth(reach, pods, room, self.columns.number[rows])
+
+    def _shared(
+        self, milli: int, rows: Ints, ranking: _Ranking, whole: Ints, reach: Floats, pods: Floats, room: Floats
+    ) -> Floats:
+        """What is usable after the share went to its best device; the ranking is told which that is."""
+        devices = self._devices[rows]
+        fresh = np.ones(devices.shape, dtype=bool)
+        fresh[:, 1:] = devices[:, 1:] != devices[:, :-1]
+        at, column = np.nonzero(fresh & (devices >= milli))
+        left = devices[at, column]
+        reach, pods = reach[at], pods[at]
+        self._usable.changed(reach, pods, whole[at] - (left == DEVICE_MILLI), left, left - milli)
+        after = self._usable.worth(reach, pods, room[at], self.columns.number[rows[at]])
+        starts = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
+        best = np.maximum.reduceat(after, starts)
+        first = np.flatnonzero(after == best[at])
+        ranking.device_left[rows] = left[first[np.searchsorted(first, starts)]]
+        return best
+
+
+def _least(rows: Ints, key: Ints) -> Ints:
+    least: Ints = rows[key == key.min()]
+    return least
+
+
+def open_to(table: Table, cls: HostClass, s: SetAsk) -> Answer:
+    """Whether hosts of a class may take the pods of a set, whatever is free on them."""
+    if cls.flavor != s.flavor or untolerated(cls.taints, s.tolerations) is not None:
+        return Answer.NO
+    return cls.selected(s.selector, table.left_out, open_ended=table.open_ended)
