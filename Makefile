@@ -11,6 +11,7 @@ SEEDS ?= 100
 SEED ?= 0
 KILLS ?= 200
 ROUNDS ?= 100
+MINUTES ?= 10
 
 .PHONY: help
 help: ## show this list
@@ -77,6 +78,11 @@ sim: setup ## simulate whole federations under faults: SEEDS=how many, SEED=the 
 .PHONY: kills
 kills: setup services ## kill, freeze or stop KILLS processes of a federation at random moments, and audit; SEED=which
 	@HANSE_KILLS=$(KILLS) HANSE_KILLS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/integration/test_processes.py -k any_process
+
+.PHONY: chaos
+chaos: setup ## rage for MINUTES through a federation of real processes: kills, cuts, full disks, clocks; SEED=which
+	@.ci/services faketime
+	@$(BIN)/python -m tests.chaos --minutes $(MINUTES) $(if $(filter-out 0,$(SEED)),--seed $(SEED))
 
 .PHONY: etcd-faults
 etcd-faults: setup services ## kill and freeze etcd's members at random under load, ROUNDS times; fails on a lost or doubled write

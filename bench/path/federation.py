@@ -83,7 +83,7 @@ class Running:
             grpc.aio.insecure_channel(self.processes.clusters, options=options) as clusters,
             grpc.aio.insecure_channel(self.etcd.endpoints[0], options=options) as etcd,
         ):
-            yield Auditor(replica, clusters=clusters, etcd=etcd)
+            yield Auditor(replica, clusters=[clusters], etcd=etcd)
 
 
 @asynccontextmanager

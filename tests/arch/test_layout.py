@@ -20,7 +20,7 @@ PACKAGES: Final = {
     "pool_agent/hanse": "agent simcluster",
     "proto/gen/hanse": "api etcd link sim",
 }
-TEST_RINGS: Final = frozenset("arch contract integration property scenarios services sim unit".split())
+TEST_RINGS: Final = frozenset("arch chaos contract integration property scenarios services sim unit".split())
 NAMELESS: Final = frozenset({"utils.py", "util.py", "common.py", "helpers.py", "misc.py"})
 MAKE_TARGETS: Final = frozenset("setup demo test check sim bench proto fmt clean".split())
 

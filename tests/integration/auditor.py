@@ -13,7 +13,7 @@ which holds every pod that was ever created and what became of it. What it looks
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -67,7 +67,7 @@ class Auditor:
 
     Args:
         channel: to a replica.
-        clusters: to the simulated clusters; None if the replica's address answers for them.
+        clusters: to the servers of simulated clusters; none if the replica's address answers for them.
         etcd: to the store, if it is one.
     """
 
@@ -75,11 +75,11 @@ class Auditor:
         self,
         channel: grpc.aio.Channel,
         *,
-        clusters: grpc.aio.Channel | None = None,
+        clusters: Sequence[grpc.aio.Channel] = (),
         etcd: grpc.aio.Channel | None = None,
     ) -> None:
         self._jobs = job_service_pb2_grpc.JobServiceStub(channel)
-        self._sim = sim_pb2_grpc.SimServiceStub(clusters or channel)
+        self._sims = [sim_pb2_grpc.SimServiceStub(one) for one in clusters or (channel,)]
         self._store = None if etcd is None else etcd_pb2_grpc.KVStub(etcd)
 
     async def jobs(self) -> dict[str, job_pb2.Job]:
@@ -96,14 +96,15 @@ class Auditor:
 
     async def lives(self) -> dict[Attempt, list[Life]]:
         """Every attempt that ever had pods, by job and number; one life for each pool and part."""
-        described = await self._sim.Describe(sim_pb2.DescribeRequest(), timeout=CALL_DEADLINE_S)
         lives: dict[Attempt, dict[tuple[str, int], Life]] = defaultdict(dict)
-        for cluster in described.clusters:
-            request = sim_pb2.PodLogRequest(pool=cluster.pool, from_seq=1)
-            async for batch in self._sim.PodLog(request, timeout=CALL_DEADLINE_S):
-                for entry in batch.entries:
-                    if entry.HasField("gang"):
-                        _record(lives[entry.gang.job, entry.gang.attempt], cluster.pool, entry)
+        for sim in self._sims:
+            described = await sim.Describe(sim_pb2.DescribeRequest(), timeout=CALL_DEADLINE_S)
+            for cluster in described.clusters:
+                request = sim_pb2.PodLogRequest(pool=cluster.pool, from_seq=1)
+                async for batch in sim.PodLog(request, timeout=CALL_DEADLINE_S):
+                    for entry in batch.entries:
+                        if entry.HasField("gang"):
+                            _record(lives[entry.gang.job, entry.gang.attempt], cluster.pool, entry)
         return {attempt: list(parts.values()) for attempt, parts in lives.items() if parts}
 
     async def audit(self, acknowledged: Mapping[str, int]) -> Findings:

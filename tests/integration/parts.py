@@ -82,7 +82,7 @@ class Parts:
             grpc.aio.insecure_channel(self.clusters) as clusters,
             grpc.aio.insecure_channel(self.etcd.endpoints[0]) as etcd,
         ):
-            yield Auditor(replica, clusters=clusters, etcd=etcd)
+            yield Auditor(replica, clusters=[clusters], etcd=etcd)
 
 
 @contextmanager

@@ -43,25 +43,29 @@ ENDED = (
 )
 
 
-def spec(name: str, pods: int, seconds: float, *, max_pools: int = 1) -> job_spec_pb2.JobSpec:
+def spec(name: str, pods: int, seconds: float, *, max_pools: int = 1, queue: str = "team") -> job_spec_pb2.JobSpec:
     pod_set = job_spec_pb2.PodSet(
         name="worker",
         count=pods,
         resources={"nvidia.com/gpu": 8},
         template=job_spec_pb2.PodTemplate(image="x", command=["sleep", str(seconds)]),
     )
-    return job_spec_pb2.JobSpec(name=name, queue="team", pod_sets=[pod_set], max_pools=max_pools)
+    return job_spec_pb2.JobSpec(name=name, queue=queue, pod_sets=[pod_set], max_pools=max_pools)
 
 
 class Book:
     """A client that repeats what was not answered, and notes what was.
 
+    Args:
+        queue: into which it submits.
+
     Attributes:
         acknowledged: pods of each job that was accepted, by id.
     """
 
-    def __init__(self, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random, queue: str = "team") -> None:
         self._rng = rng
+        self._queue = queue
         self._number = 0
         self._open: job_service_pb2.SubmitJobsRequest | None = None
         self.acknowledged: dict[str, int] = {}
@@ -72,8 +76,10 @@ class Book:
             self._number += 1
             wide = self._rng.random() < 0.2
             pods = self._rng.randint(34, 40) if wide else self._rng.randint(1, 12)
-            jobs.append(spec(f"job-{self._number}", pods, self._rng.uniform(0.2, 3.0), max_pools=2 if wide else 1))
-        return job_service_pb2.SubmitJobsRequest(request_id=f"request-{self._number}", jobs=jobs)
+            seconds = self._rng.uniform(0.2, 3.0)
+            pools = 2 if wide else 1
+            jobs.append(spec(f"job-{self._number}", pods, seconds, max_pools=pools, queue=self._queue))
+        return job_service_pb2.SubmitJobsRequest(request_id=f"{self._queue}-{self._number}", jobs=jobs)
 
     async def work(self, channel: grpc.aio.Channel) -> None:
         """Submit until cancelled or cut off, no faster than the fleet runs it: what is left has to drain."""

@@ -1,0 +1,1 @@
+"""Whole federations of real processes under every fault that a machine room has: `make chaos MINUTES=N`."""
