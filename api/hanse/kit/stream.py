@@ -37,47 +37,55 @@ class Stream(Protocol[Out_contra, In_co]):
 
 
 class _Lane(Generic[Out]):
-    """One direction: a bounded queue that can be closed."""
+    """One direction: a bounded queue that can be closed.
+
+    Whoever waits looks again after each change, so a wake-up is only a hint, and a cancelled one takes nothing along.
+    A condition would say the same with a lock, which costs more than all the rest while nobody waits.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._items: deque[Out] = deque()
         self._capacity = capacity
         self._closed = False
-        self._changed = asyncio.Condition()
+        self._waiting: list[asyncio.Future[None]] = []
 
     async def put(self, item: Out) -> None:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or len(self._items) < self._capacity)
-            if self._closed:
-                raise StreamClosed("the stream is closed")
-            self._items.append(item)
-            self._changed.notify_all()
+        while not self._closed and len(self._items) >= self._capacity:
+            await self._change()
+        if self._closed:
+            raise StreamClosed("the stream is closed")
+        self._items.append(item)
+        self._wake()
 
     async def get(self) -> Out:
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._closed or bool(self._items))
-            if not self._items:
+        while not self._items:
+            if self._closed:
                 raise StreamClosed("the stream is closed")
-            item = self._items.popleft()
-            self._changed.notify_all()
-            return item
+            await self._change()
+        item = self._items.popleft()
+        self._wake()
+        return item
 
-    async def _wake(self) -> None:
-        async with self._changed:
-            self._changed.notify_all()
-
-    def close(self) -> "asyncio.Task[None] | None":
-        if self._closed:
-            return None
+    def close(self) -> None:
         self._closed = True
-        return asyncio.get_running_loop().create_task(self._wake(), name="stream-close")
+        self._wake()
+
+    async def _change(self) -> None:
+        change = asyncio.get_running_loop().create_future()
+        self._waiting.append(change)
+        await change
+
+    def _wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for change in waiting:
+            if not change.done():
+                change.set_result(None)
 
 
 class _End(Generic[Out, In]):
     def __init__(self, out: _Lane[Out], inbound: _Lane[In]) -> None:
         self._out = out
         self._in = inbound
-        self._closing: list[asyncio.Task[None] | None] = []
 
     async def send(self, message: Out) -> None:
         await self._out.put(message)
@@ -86,7 +94,8 @@ class _End(Generic[Out, In]):
         return await self._in.get()
 
     def close(self) -> None:
-        self._closing = [self._out.close(), self._in.close()]
+        self._out.close()
+        self._in.close()
 
 
 def connected_pair(
