@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Final
 
-from hanse.apiserver.ports import PoolView
+from hanse.apiserver.ports import PoolOffer
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.queue import Queue
 from hanse.model.reasons import Reason
@@ -38,17 +38,18 @@ class EmptyFleet:
     """The empty shapes of all pools, and what was found out about them."""
 
     def __init__(self) -> None:
+        self._pools: tuple[PoolOffer, ...] = ()
         self._shapes: tuple[tuple[PoolName, Shape], ...] = ()
         self._verdicts: OrderedDict[int, NeverFits | None] = OrderedDict()
 
     def never_fits(
-        self, pools: tuple[PoolView, ...], request: GangRequest, *, queue: Queue, class_hash: int
+        self, pools: tuple[PoolOffer, ...], request: GangRequest, *, queue: Queue, class_hash: int
     ) -> NeverFits | None:
         """The nearest miss if the gang can certainly never be placed, else None."""
-        shapes = [(pool.name, pool.empty_shape) for pool in pools if pool.empty_shape is not None]
-        if not shapes or len(shapes) < len(pools) or request.max_pools > 1:
+        if pools is not self._pools:
+            self._refresh(pools)
+        if not self._shapes or len(self._shapes) < len(pools) or request.max_pools > 1:
             return None
-        self._refresh(tuple(shapes))
         if class_hash in self._verdicts:
             self._verdicts.move_to_end(class_hash)
             return self._verdicts[class_hash]
@@ -58,7 +59,9 @@ class EmptyFleet:
             self._verdicts.popitem(last=False)
         return verdict
 
-    def _refresh(self, shapes: tuple[tuple[PoolName, Shape], ...]) -> None:
+    def _refresh(self, pools: tuple[PoolOffer, ...]) -> None:
+        self._pools = pools
+        shapes = tuple((pool.name, pool.empty_shape) for pool in pools if pool.empty_shape is not None)
         pairs = zip(shapes, self._shapes, strict=False)
         same = len(shapes) == len(self._shapes) and all(new[0] == old[0] and new[1] is old[1] for new, old in pairs)
         if not same:

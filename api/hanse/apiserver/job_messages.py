@@ -26,47 +26,64 @@ def job_message(row: JobRow, *, full: bool, attempts: bool = False) -> job_pb2.J
         full: with the spec.
         attempts: with the history of attempts; an ended job's placement is then that of its last attempt.
     """
-    message = job_pb2.Job(
-        id=row.found.job,
-        name=row.head.name,
-        queue=row.head.queue,
-        status=_status(row, attempts=attempts),
-        revision=row.found.revision,
-        retry_of=row.head.retry_of,
-    )
-    if full and row.spec is not None:
-        message.spec.CopyFrom(row.spec)
+    message = job_pb2.Job()
+    fill_job(message, row, full=full, attempts=attempts)
     return message
 
 
-def _status(row: JobRow, *, attempts: bool) -> job_pb2.JobStatus:
+def fill_job(message: job_pb2.Job, row: JobRow, *, full: bool, attempts: bool = False) -> None:
+    """`job_message` into a message that is there, and empty: putting one message into another copies it."""
+    message.id = row.found.job
+    message.name = row.head.name
+    message.queue = row.head.queue
+    message.revision = row.found.revision
+    if row.head.retry_of:
+        message.retry_of = row.head.retry_of
+    last = _last_attempt(row, row.found.state) if attempts else None
+    _fill_status(message.status, row, last)
+    if attempts and row.past:
+        message.status.attempts.extend(_attempt(a) for a in row.past.attempts)
+        message.status.attempts_dropped = row.past.dropped
+    if full and row.spec is not None:
+        message.spec.CopyFrom(row.spec)
+
+
+def _fill_status(status: job_pb2.JobStatus, row: JobRow, last: PastAttempt | None) -> None:
+    """`last`: the attempt whose placement is shown when there is no other."""
     state = row.found.state
-    last = _last_attempt(row, state) if attempts else None
-    times = _times(row.parts, last)
-    return job_pb2.JobStatus(
-        state=job_pb2.JobState.ValueType(state.state),
-        attempt=state.attempt,
-        reason=reason_word(state.reason),
-        message=hold_words(row) if state.held else state.reason.prose if state.reason else "",
-        conditions=_conditions(state, times),
-        placement=[_placement(p) for p in row.parts] or ([_past_placement(p) for p in last.parts] if last else []),
-        attempts=[_attempt(a) for a in row.past.attempts] if attempts and row.past else [],
-        target=job_pb2.JobState.ValueType(state.target),
-        failures=state.failures,
-        held=state.held,
-        priority=state.priority,
-        submitted_ms=state.submit_ms,
-        changed_ms=state.changed_ms,
-        ended_ms=state.changed_ms if state.state.terminal else 0,
-        attempts_dropped=row.past.dropped if attempts and row.past else 0,
-        priority_class=(row.past.priority_class if row.past else "") or row.head.priority_class,
-        held_by=row.past.held_by if state.held and row.past else "",
-        held_ms=row.past.held_ms if state.held and row.past else 0,
-        bound_ms=times.bound_ms,
-        placed_ms=times.placed_ms,
-        started_ms=times.started_ms,
-        running_ms=times.running_ms,
-    )
+    status.state = job_pb2.JobState.ValueType(state.state)
+    status.attempt = state.attempt
+    status.priority = state.priority
+    status.submitted_ms = state.submit_ms
+    status.changed_ms = state.changed_ms
+    if state.state.terminal:
+        status.ended_ms = state.changed_ms
+    if state.reason:
+        status.reason = state.reason.name
+        status.message = state.reason.prose
+    if state.failures:
+        status.failures = state.failures
+    if state.target:
+        status.target = job_pb2.JobState.ValueType(state.target)
+    priority_class = (row.past.priority_class if row.past else "") or row.head.priority_class
+    if priority_class:
+        status.priority_class = priority_class
+    if state.held:
+        _fill_hold(status, row)
+    _fill_times(status, _times(row.parts, last))
+    _fill_conditions(status, state)
+    for part in row.parts:
+        _fill_placement(status.placement.add(), part)
+    if last is not None and not row.parts:
+        status.placement.extend(_past_placement(part) for part in last.parts)
+
+
+def _fill_hold(status: job_pb2.JobStatus, row: JobRow) -> None:
+    status.held = True
+    status.message = hold_words(row)
+    if row.past:
+        status.held_by = row.past.held_by
+        status.held_ms = row.past.held_ms
 
 
 def reason_word(reason: Reason) -> str:
@@ -90,8 +107,23 @@ class _Times:
     running_ms: int = 0
 
 
+def _fill_times(status: job_pb2.JobStatus, times: _Times) -> None:
+    if not times.bound_ms:
+        return
+    status.bound_ms = times.bound_ms
+    if times.placed_ms:
+        status.placed_ms = times.placed_ms
+    if times.started_ms:
+        status.started_ms = times.started_ms
+    if times.running_ms:
+        status.running_ms = times.running_ms
+
+
 def _times(parts: Sequence[PartRow], last: PastAttempt | None) -> _Times:
     bindings = [p.binding for p in parts if p.binding is not None]
+    if len(bindings) == 1:
+        binding = bindings[0]
+        return _Times(binding.bound_ms, binding.held_ms, binding.started_ms, binding.running_ms)
     if bindings:
         bound_ms = min(b.bound_ms for b in bindings)
         return _spans(bound_ms, [(b.held_ms, b.started_ms, b.running_ms) for b in bindings])
@@ -117,27 +149,28 @@ def _all_by(times: Sequence[int]) -> int:
 # ---- conditions ---------------------------------------------------------------------------------------------
 
 
-def _conditions(state: JobState, times: _Times) -> list[job_pb2.Condition]:
+_BOUND_IN: Final = frozenset({State.BOUND, State.PLACED, State.STARTING, State.RUNNING, State.STOPPING})
+_PLACED_IN: Final = frozenset({State.PLACED, State.STARTING, State.RUNNING})
+
+
+def _fill_conditions(status: job_pb2.JobStatus, state: JobState) -> None:
     """Bound, Placed, Running, Ended; the last one that changed carries the reason."""
     now = state.state
-    reached = {
-        BOUND: now in {State.BOUND, State.PLACED, State.STARTING, State.RUNNING, State.STOPPING},
-        PLACED: now in {State.PLACED, State.STARTING, State.RUNNING},
-        RUNNING: now is State.RUNNING,
-        ENDED: now.terminal,
-    }
-    since = {BOUND: times.bound_ms, PLACED: times.placed_ms, RUNNING: times.running_ms}
     blamed = ENDED if now.terminal else BOUND if now is State.PENDING else RUNNING if now is State.STOPPING else ""
-    return [
-        job_pb2.Condition(
+    for name, holds, reached_ms in (
+        (BOUND, now in _BOUND_IN, status.bound_ms),
+        (PLACED, now in _PLACED_IN, status.placed_ms),
+        (RUNNING, now is State.RUNNING, status.running_ms),
+        (ENDED, now.terminal, 0),
+    ):
+        condition = status.conditions.add(
             type=name,
             status=job_pb2.CONDITION_STATUS_TRUE if holds else job_pb2.CONDITION_STATUS_FALSE,
-            reason=reason_word(state.reason) if name == blamed else "",
-            message=state.reason.prose if name == blamed and state.reason else "",
-            last_transition_ms=_since(state, since.get(name, 0) if holds else 0),
+            last_transition_ms=_since(state, reached_ms if holds else 0),
         )
-        for name, holds in reached.items()
-    ]
+        if name == blamed and state.reason:
+            condition.reason = state.reason.name
+            condition.message = state.reason.prose
 
 
 def _since(state: JobState, reached_ms: int) -> int:
@@ -151,14 +184,17 @@ def _since(state: JobState, reached_ms: int) -> int:
 # ---- placement and history ----------------------------------------------------------------------------------
 
 
-def _placement(part: PartRow) -> job_pb2.Placement:
-    message = job_pb2.Placement(pool=part.pool)
-    if part.binding is not None:
-        message.flavor = _flavors(part.binding.flavors)
-        message.pods = part.binding.pods
-        message.domains.extend(_level_use(d) for d in part.binding.domains)
-        message.message = part.binding.message
-    return message
+def _fill_placement(message: job_pb2.Placement, part: PartRow) -> None:
+    message.pool = part.pool
+    binding = part.binding
+    if binding is None:
+        return
+    message.flavor = _flavors(binding.flavors)
+    message.pods = binding.pods
+    for use in binding.domains:
+        message.domains.add(level=use.level, count=use.count, names=use.names)
+    if binding.message:
+        message.message = binding.message
 
 
 def _past_placement(part: PastPart) -> job_pb2.Placement:

@@ -106,9 +106,30 @@ class PoolView:
     empty_shape: Shape | None = None
     revision: int = 0
 
+    @property
+    def offer(self) -> "PoolOffer":
+        """The part of it that a submission is measured by."""
+        return PoolOffer(self.name, self.levels, self.empty_shape)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOffer:
+    """What a job may be refused by when it is submitted: nothing of it changes while gangs come and go.
+
+    Attributes: see PoolView.
+    """
+
+    name: PoolName
+    levels: tuple[Level, ...] = ()
+    empty_shape: Shape | None = None
+
 
 class FleetView(Protocol):
     """The pools, and what is used of them, as this replica sees them."""
+
+    def offers(self) -> tuple[PoolOffer, ...]:
+        """Every pool that has joined, by name; the very same object as before while they are the same."""
+        ...
 
     def pools(self) -> tuple[PoolView, ...]:
         """Every pool that has joined, by name; cheap, from memory."""

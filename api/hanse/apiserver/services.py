@@ -12,7 +12,7 @@ from hanse.apiserver.config import ConfigService
 from hanse.apiserver.events import EventService
 from hanse.apiserver.jobs import JobService
 from hanse.apiserver.pools import PoolService
-from hanse.apiserver.ports import AgentDetails, EventMemory, Explainer, FleetView, PoolView
+from hanse.apiserver.ports import AgentDetails, EventMemory, Explainer, FleetView, PoolOffer, PoolView
 from hanse.apiserver.queues import QueueService
 from hanse.apiserver.requests import Requests
 from hanse.apiserver.server_info import Identity, ServerService
@@ -30,6 +30,9 @@ DEFAULT_SETTINGS: Final = ApiSettings()
 
 class NoFleet:
     """The view of a server without a scheduler beside it: no pool is known, so no job is refused for its shape."""
+
+    def offers(self) -> tuple[PoolOffer, ...]:
+        return ()
 
     def pools(self) -> tuple[PoolView, ...]:
         return ()

@@ -170,7 +170,7 @@ class Submitter:
             if (kv := read.items.get(keys.queue(name))) is not None
         }
         known = await read_queue_names(self._store) if len(queues) < len(names) else []
-        return World(queues, terms, self._fleet.pools(), self._empty, self._templates, known)
+        return World(queues, terms, self._fleet.offers(), self._empty, self._templates, known)
 
     async def _vet(
         self, message: job_service_pb2.SubmitJobsRequest, world: World

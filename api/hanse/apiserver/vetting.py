@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hanse.api.v1 import job_spec_pb2
 from hanse.apiserver.capacity import EmptyFleet, NeverFits
 from hanse.apiserver.catalog import Stored, Terms, queue_not_found
-from hanse.apiserver.ports import PoolView
+from hanse.apiserver.ports import PoolOffer
 from hanse.apiserver.suggest import did_you_mean, listed
 from hanse.apiserver.templates import Templates
 from hanse.model.errors import FailedPrecondition, HanseError, InvalidArgument, NotFound
@@ -31,14 +31,23 @@ class World:
     Attributes:
         queues: those that the batch names and that exist.
         queue_names: every queue, for "did you mean"; read only if one is missing.
+        found: queues that a job of the batch has named already.
+        levels: keys and aliases that a request may name; empty while no pool has told its levels.
     """
 
     queues: Mapping[QueueName, Stored[QueueValue]]
     terms: Terms
-    pools: tuple[PoolView, ...]
+    pools: tuple[PoolOffer, ...]
     empty: EmptyFleet
     templates: Templates
     queue_names: list[str] = field(default_factory=list)
+    found: dict[QueueName, Queue] = field(default_factory=dict)
+    levels: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        levels = [level for pool in self.pools for level in pool.levels]
+        words = {word for level in levels for word in (level.key, level.alias)}
+        object.__setattr__(self, "levels", frozenset({HOST_KEY, HOST_ALIAS, *words} if words else ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +78,7 @@ def _vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool) -> Acc
     queue = _queue(spec, world)
     priority = _priority(spec, world.terms)
     _flavors(spec, world.terms)
-    _levels(spec, world.pools)
+    _levels(spec, world)
     number = template.class_hash(queue.uid)
     if ever_fits:
         never = world.empty.never_fits(world.pools, template.request, queue=queue, class_hash=number)
@@ -79,12 +88,16 @@ def _vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool) -> Acc
 
 
 def _queue(spec: JobSpec, world: World) -> Queue:
+    known = world.found.get(spec.queue)
+    if known is not None:
+        return known
     stored = world.queues.get(spec.queue)
     if stored is None:
         raise queue_not_found(spec.queue, world.queue_names)
     if stored.value.closing:
         raise queue_closing(spec.queue)
-    return stored.value.queue(spec.queue)
+    queue = world.found[spec.queue] = stored.value.queue(spec.queue)
+    return queue
 
 
 def queue_closing(name: str) -> FailedPrecondition:
@@ -127,20 +140,16 @@ def _flavors(spec: JobSpec, terms: Terms) -> None:
                 )
 
 
-def _levels(spec: JobSpec, pools: tuple[PoolView, ...]) -> None:
+def _levels(spec: JobSpec, world: World) -> None:
     """Every level is known to a pool at least, as key or alias; while no pool has told its levels, all pass."""
-    if not any(pool.levels for pool in pools):
-        return
-    levels = [level for pool in pools for level in pool.levels]
-    aliases = {HOST_ALIAS, *(level.alias for level in levels)}
-    known = {HOST_KEY, *aliases, *(level.key for level in levels)}
     for index, pod_set in enumerate(spec.pod_sets):
         topology, at = pod_set.topology, f"pod_sets[{index}]"
         named = [("required", topology.required), ("preferred", topology.preferred)]
         named += [(f"slices[{i}].level", layer.level) for i, layer in enumerate(topology.slices)]
         for name, level in named:
-            if level and level not in known:
-                hint = did_you_mean(level, known) or f"; pools have {listed(aliases)}"
+            if level and world.levels and level not in world.levels:
+                aliases = {HOST_ALIAS, *(one.alias for pool in world.pools for one in pool.levels)}
+                hint = did_you_mean(level, world.levels) or f"; pools have {listed(aliases)}"
                 raise InvalidArgument(
                     f"no pool has a topology level {quoted(level)}{hint}",
                     reason=Reason.LEVEL_UNKNOWN.name,

@@ -12,17 +12,17 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from hanse.api.v1 import job_pb2, job_service_pb2
+from hanse.api.v1 import job_service_pb2
 from hanse.apiserver.catalog import read_queue
-from hanse.apiserver.job_messages import job_message
+from hanse.apiserver.job_messages import fill_job
 from hanse.apiserver.lookup import found_of
-from hanse.apiserver.rows import Found, JobReader
+from hanse.apiserver.rows import JobReader
 from hanse.kit.clock import Clock
 from hanse.model.errors import InvalidArgument, OutOfRange
 from hanse.model.ids import JobId, QueueUid, is_job_id
 from hanse.model.names import quoted
 from hanse.store import keys
-from hanse.store.contract import Event, EventKind, KeyValue, Store, WatchBatch, key_after, prefix_end
+from hanse.store.contract import Event, EventKind, Store, WatchBatch, key_after, prefix_end
 from hanse.wire.limits import WATCHED_JOBS_MAX
 
 EVENTS_PER_RESPONSE_MAX: Final = 200
@@ -92,10 +92,13 @@ class JobWatcher:
         while more and at < scope.end:
             page = await self._store.range(at, scope.end, limit=EVENTS_PER_RESPONSE_MAX, at_revision=revision)
             revision, more = revision or page.revision, page.more
-            found = [found_of(kv) for kv in page.items if scope.holds(kv.key)]
-            events = await self._events(found, job_service_pb2.JOB_EVENT_KIND_SNAPSHOT, full=full)
+            rows = await self._reader.rows([found_of(kv) for kv in page.items if scope.holds(kv.key)], specs=full)
             at = key_after(page.items[-1].key) if page.items else scope.end
-            yield job_service_pb2.WatchJobsResponse(revision=revision, events=events, synced=not more)
+            response = job_service_pb2.WatchJobsResponse(revision=revision, synced=not more)
+            for row in rows:
+                event = response.events.add(kind=job_service_pb2.JOB_EVENT_KIND_SNAPSHOT)
+                fill_job(event.job, row, full=full)
+            yield response
 
     async def _changes(
         self, scope: Scope, revision: int, *, full: bool
@@ -118,23 +121,23 @@ class JobWatcher:
         for start in range(0, max(1, len(changes)), EVENTS_PER_RESPONSE_MAX):
             some = changes[start : start + EVENTS_PER_RESPONSE_MAX]
             last = start + EVENTS_PER_RESPONSE_MAX >= len(changes)
-            events = await self._changed(some, full=full)
-            yield job_service_pb2.WatchJobsResponse(revision=after if last else before, events=events)
+            response = job_service_pb2.WatchJobsResponse(revision=after if last else before)
+            await self._tell(response, some, full=full)
+            yield response
 
-    async def _changed(self, changes: Sequence[Event], *, full: bool) -> list[job_service_pb2.JobEvent]:
+    async def _tell(
+        self, response: job_service_pb2.WatchJobsResponse, changes: Sequence[Event], *, full: bool
+    ) -> None:
+        """Add an event for each change; in place, since putting one message into another copies it."""
         found = [found_of(event.kv) for event in changes if event.kind is EventKind.PUT]
-        rendered = await self._events(found, job_service_pb2.JOB_EVENT_KIND_CHANGED, full=full)
-        by_job = {event.job.id: event for event in rendered}
-        return [
-            by_job[keys.job_of(event.kv.key)] if event.kind is EventKind.PUT else _removed(event.kv)
-            for event in changes
-        ]
-
-    async def _events(
-        self, found: Sequence[Found], kind: job_service_pb2.JobEventKind.ValueType, *, full: bool
-    ) -> list[job_service_pb2.JobEvent]:
-        rows = await self._reader.rows(found, specs=full)
-        return [job_service_pb2.JobEvent(kind=kind, job=job_message(row, full=full)) for row in rows]
+        rows = iter(await self._reader.rows(found, specs=full))
+        for change in changes:
+            if change.kind is EventKind.PUT:
+                event = response.events.add(kind=job_service_pb2.JOB_EVENT_KIND_CHANGED)
+                fill_job(event.job, next(rows), full=full)
+            else:
+                event = response.events.add(kind=job_service_pb2.JOB_EVENT_KIND_REMOVED)
+                event.job.id, event.job.revision = keys.job_of(change.kv.key), change.kv.mod_revision
 
 
 def _resumed(request: job_service_pb2.WatchJobsRequest, current: int) -> int:
@@ -172,8 +175,3 @@ def _newest(batch: WatchBatch, scope: Scope) -> list[Event]:
     """The last change of each job that is followed, in the order of their revisions."""
     newest = {event.kv.key: event for event in batch.events if scope.holds(event.kv.key)}
     return sorted(newest.values(), key=lambda event: (event.kv.mod_revision, event.kv.key))
-
-
-def _removed(kv: KeyValue) -> job_service_pb2.JobEvent:
-    job = job_pb2.Job(id=keys.job_of(kv.key), revision=kv.mod_revision)
-    return job_service_pb2.JobEvent(kind=job_service_pb2.JOB_EVENT_KIND_REMOVED, job=job)

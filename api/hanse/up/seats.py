@@ -130,6 +130,9 @@ class Seat:
     def pools(self) -> tuple[ports.PoolView, ...]:
         return self.replica.fleet.pools()
 
+    def offers(self) -> tuple[ports.PoolOffer, ...]:
+        return self.replica.fleet.offers()
+
     def version(self) -> int:
         return self.replica.fleet.version()
 

@@ -63,13 +63,13 @@ def check_key(key: str) -> int:
     """Its length in UTF-8. Raises ``StoreLimit`` unless that is 1 to ``KEY_BYTES_MAX`` bytes, without NUL, below
     KEYS_END."""
     size = len(key) if key.isascii() else _utf8_len(key)
+    if 0 < size <= KEY_BYTES_MAX and "\0" not in key and key < KEYS_END:
+        return size
     if not size:
         raise StoreLimit("key is empty: give it at least one character")
     if size > KEY_BYTES_MAX:
         raise StoreLimit(f"key {key[:40]!r}… has {size} bytes, the limit is {KEY_BYTES_MAX}")
-    if "\0" in key or key >= KEYS_END:
-        raise StoreLimit(f"key {key[:40]!r} holds a NUL or starts with the last code point: leave it out")
-    return size
+    raise StoreLimit(f"key {key[:40]!r} holds a NUL or starts with the last code point: leave it out")
 
 
 def check_read(keys: Sequence[str]) -> None:

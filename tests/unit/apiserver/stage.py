@@ -20,6 +20,7 @@ from hanse.apiserver.ports import (
     PartAt,
     PodRef,
     PoolHealth,
+    PoolOffer,
     PoolView,
 )
 from hanse.apiserver.server_info import Identity
@@ -126,6 +127,9 @@ class WrittenFleet:
         self._pools = pools
         self._version = 1
         self._news = asyncio.Event()
+
+    def offers(self) -> tuple[PoolOffer, ...]:
+        return tuple(pool.offer for pool in self._pools)
 
     def pools(self) -> tuple[PoolView, ...]:
         return self._pools

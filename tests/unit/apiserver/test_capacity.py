@@ -23,7 +23,7 @@ def workers(count: int, *flavors: FlavorName, required: str = "") -> SetRequest:
 
 def verdict(*pools: PoolView, sets: tuple[SetRequest, ...], max_pools: int = 1) -> NeverFits | None:
     request = GangRequest(sets, max_pools)
-    return EmptyFleet().never_fits(pools, request, queue=QUEUE, class_hash=1)
+    return EmptyFleet().never_fits(tuple(p.offer for p in pools), request, queue=QUEUE, class_hash=1)
 
 
 def test_one_pool_that_could_hold_it_is_enough() -> None:
@@ -64,9 +64,9 @@ def test_a_gang_that_may_be_split_is_not_judged() -> None:
 def test_verdicts_are_kept_until_a_shape_changes() -> None:
     fleet, small, large = EmptyFleet(), pool("a", 1, 2), pool("a", 1, 8)
     request = GangRequest((workers(8),))
-    first = fleet.never_fits((small,), request, queue=QUEUE, class_hash=7)
-    again = fleet.never_fits((replace(small, cordoned=True),), request, queue=QUEUE, class_hash=7)
-    grown = fleet.never_fits((large,), request, queue=QUEUE, class_hash=7)
+    first = fleet.never_fits((small.offer,), request, queue=QUEUE, class_hash=7)
+    again = fleet.never_fits((replace(small, cordoned=True).offer,), request, queue=QUEUE, class_hash=7)
+    grown = fleet.never_fits((large.offer,), request, queue=QUEUE, class_hash=7)
     assert first is not None
     assert again is first
     assert grown is None
@@ -76,5 +76,5 @@ def test_too_many_combinations_of_flavors_are_not_judged() -> None:
     fleet = [FlavorName(f"f{i}") for i in range(5)]
     queue = Queue(QueueUid("abcdefgh"), QueueName("q"), quotas=tuple(FlavorQuota(f, EMPTY) for f in fleet))
     sets = tuple(workers(9_000) for _ in range(4))
-    pools = tuple(pool(str(f), 1, 1, flavor=f) for f in fleet)
+    pools = tuple(pool(str(f), 1, 1, flavor=f).offer for f in fleet)
     assert EmptyFleet().never_fits(pools, GangRequest(sets), queue=queue, class_hash=1) is not None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
+from hanse.model.placement import Level
 from hanse.model.queue import Cohort, Flavor, PriorityClass, Queue
 from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts, QueueFacts, SummaryFacts, SummaryOrder
 from hanse.scheduler.core.ledger import PoolLedger
@@ -281,17 +282,27 @@ class World:
         facts = self.pool_facts(name)
         assert facts is not None  # pool_names() lists joined pools only
         summary = pool.ledger.summary
-        current = summary is not None and summary.settings_revision >= self.flavors_revision
         return PoolView(
             facts=facts,
             attached=bool(pool.attached),
             shape=pool.ledger.shape(),
-            empty_shape=summary.empty_shape if summary is not None and current else None,
+            empty_shape=self.empty_shape(name),
             age_s=now_s - summary.received_s if self._speaks(name, pool) and summary is not None else float("inf"),
             grown=pool.ledger.grown,
             unacknowledged=pool.ledger.unacknowledged(),
             takes=pool.ledger.takes,
         )
+
+    def levels(self, name: PoolName) -> tuple[Level, ...]:
+        """The levels of a pool, coarse to fine; none if it has not joined."""
+        facts = self._pools[name].facts if name in self._pools else None
+        return facts.levels if facts is not None else ()
+
+    def empty_shape(self, name: PoolName) -> Shape | None:
+        """What the pool could hold if it were empty; None while that is not known for the flavors as they are now."""
+        summary = self._pools[name].ledger.summary if name in self._pools else None
+        current = summary is not None and summary.settings_revision >= self.flavors_revision
+        return summary.empty_shape if summary is not None and current else None
 
     def _free_quota(self, queue: QueueUid) -> None:
         self.freed += 1

@@ -50,6 +50,7 @@ class Fleet:
         self._version = 0
         self._changed = asyncio.Event()
         self._figures: dict[PoolName, _Figures] = {}
+        self._offers: tuple[ports.PoolOffer, ...] = ()
 
     # ---- fleet -----------------------------------------------------------------------------------------------
 
@@ -72,6 +73,20 @@ class Fleet:
     def pools(self) -> tuple[ports.PoolView, ...]:
         """See ports.FleetView."""
         return tuple(self._pool(view) for view in self._snapshot().pools)
+
+    def offers(self) -> tuple[ports.PoolOffer, ...]:
+        """See ports.FleetView."""
+        known = {offer.name: offer for offer in self._offers}
+        offers = tuple(self._offer(name, known.get(name)) for name in self._world.pool_names())
+        if len(offers) != len(self._offers) or any(a is not b for a, b in zip(offers, self._offers, strict=True)):
+            self._offers = offers
+        return self._offers
+
+    def _offer(self, name: PoolName, known: ports.PoolOffer | None) -> ports.PoolOffer:
+        levels, shape = self._world.levels(name), self._world.empty_shape(name)
+        if known is not None and known.empty_shape is shape and known.levels == levels:
+            return known
+        return ports.PoolOffer(name, levels, shape)
 
     def used(self, queue: QueueUid) -> Mapping[FlavorName, Resources] | None:
         """See ports.FleetView."""

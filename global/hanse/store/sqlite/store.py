@@ -113,8 +113,7 @@ class SqliteStore:
         return RangeResult(tuple(page.items), page.stamp.revision, page.more)
 
     async def transact(self, txn: Txn, *, deadline_s: float = WRITE_DEADLINE_S) -> Outcome:
-        limits.check_txn(txn)
-        outcome = await self._ask(txn, deadline_s)
+        outcome = await self._ask(txn, deadline_s, size_bytes=limits.check_txn(txn))
         assert isinstance(outcome, Committed | Conflict | Unknown)
         return outcome
 
@@ -167,10 +166,10 @@ class SqliteStore:
             raise StoreUnavailable("the deadline was over before the call began; nothing was done")
         self._leases.look()
 
-    async def _ask(self, request: Request, deadline_s: float) -> Answer:
+    async def _ask(self, request: Request, deadline_s: float, *, size_bytes: int = 0) -> Answer:
         """Hand a request to the writer and wait for its answer."""
         self._enter(deadline_s)
-        job = Job(request, self._loop.create_future())
+        job = Job(request, self._loop.create_future(), size_bytes=size_bytes)
         self._writer.submit(job)
         try:
             async with asyncio.timeout(deadline_s):

@@ -36,7 +36,7 @@ from hanse.store.contract import (
     Unknown,
 )
 from hanse.store.judge import deletion, judge
-from hanse.store.limits import check_compact, txn_bytes
+from hanse.store.limits import check_compact
 from hanse.store.sqlite import file
 from hanse.store.sqlite.faults import is_ambiguous, unavailable
 
@@ -78,14 +78,14 @@ Answer = Outcome | int | None
 
 
 class Job:
-    """A request on its way through the writer; ``answer`` belongs to the loop."""
+    """A request on its way through the writer; ``answer`` belongs to the loop, ``size_bytes`` is a transaction's."""
 
     __slots__ = ("answer", "begun", "request", "size_bytes", "withdrawn")
 
-    def __init__(self, request: Request, answer: "asyncio.Future[Answer]") -> None:
+    def __init__(self, request: Request, answer: "asyncio.Future[Answer]", *, size_bytes: int = 0) -> None:
         self.request = request
         self.answer = answer
-        self.size_bytes = txn_bytes(request) if isinstance(request, Txn) else 0
+        self.size_bytes = size_bytes
         self.begun = False
         self.withdrawn = False
 
