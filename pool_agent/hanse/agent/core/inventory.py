@@ -252,7 +252,7 @@ class Inventory:
         """The fragmentation score over the present nodes, up to date."""
         columns = self.columns()
         if self._packing is None or not self._packing.fits(columns, self._table, self.demand):
-            self._packing = Packing(columns, self._table, self.demand)
+            self._packing = Packing(columns, self._table, self.demand, merits=bool(self.scores))
         return self._packing
 
     def rebuilt(self, flavors: Iterable[Flavor], trees: Iterable[tuple[Level, ...]]) -> "Inventory":

@@ -83,7 +83,7 @@ class Node:
     """
 
     __slots__ = (
-        "_exact_gpus", "_gpus", "_limit", "_unheld_gpus", "_weighed", "at", "at_best", "clipped", "counted", "domain",
+        "_exact_gpus", "_gpus", "_shared", "_sums", "_limit", "_unheld_gpus", "_weighed", "at", "at_best", "clipped", "counted", "domain",
         "facts", "flavor", "foreign", "free_gpus", "hides", "kind", "merit", "offered_gpus", "own", "raw_free_gpus",
         "slot", "tree", "why",
     )  # fmt: skip
@@ -107,6 +107,8 @@ class Node:
         self.clipped = False
         self.counted = NOT_COUNTED
         self.merit: Merit = NO_MERIT
+        self._sums: dict[str, int] | None = {}
+        self._shared: dict[int, int] | None = {}
         self._exact_gpus = 0
         self._weighed = (
             False  # whether what follows is derived from the present facts, class and pods that are not exact
@@ -132,6 +134,9 @@ class Node:
 
     def use(self, pod: PodKind, count: int) -> None:
         """Adds (or, negative, removes) pods of ours."""
+        self._sums = None
+        if pod.on_device:
+            self._shared = None
         left = self.own.get(pod, 0) + count
         if left:
             self.own[pod] = left
@@ -179,10 +184,8 @@ class Node:
             self.free_gpus = self.raw_free_gpus = self.offered_gpus = 0
             self.hides = False
             return
-        loose = self.foreign
-        for pod, count in self.own.items():
-            if not kind.exact_gpus(pod):
-                loose = loose.plus(pod.uses.times(count))
+        loose = Resources(_summed({pod: count for pod, count in self.own.items() if not kind.exact_gpus(pod)}))
+        loose = loose.plus(self.foreign) if self.foreign else loose
         gpu = kind.cls.gpu
         self.offered_gpus = self.facts.allocatable[gpu]
         self._limit = kind.cls.limit(loose)
@@ -190,7 +193,9 @@ class Node:
 
     def shared(self) -> dict[int, int]:
         """Thousandths used of the devices that are shared, by device."""
-        return opened({pod.uses: count for pod, count in self.own.items() if pod.on_device})
+        if self._shared is None:
+            self._shared = opened({pod.uses: count for pod, count in self.own.items() if pod.on_device})
+        return self._shared
 
     def _closed(self) -> int:
         """Devices that shares close to whole pods. Of foreign shares only the sum is known: at least so many."""
@@ -210,13 +215,23 @@ class Node:
 
     def free(self, name: str) -> int:
         """What is left of one resource; negative if more is used than is offered. A shared device is not left."""
-        left = self.facts.allocatable[name] - self.foreign[name] - self.used(name)
+        if self._sums is None:
+            self._sums = _summed(self.own)
+        left = self.facts.allocatable[name] - self.foreign[name] - self._sums.get(name, 0)
         return left - self._closed() if self.kind is not None and name == self.kind.cls.gpu else left
 
     def overdrawn(self) -> Iterator[str]:
         """Resources of which more is used than is offered: a fault, and not ours to mend."""
         names = {name for pod in self.own for name in pod.uses}.union(self.foreign)
         return (name for name in sorted(names) if self.free(name) < 0)
+
+
+def _summed(own: dict[PodKind, int]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for pod, count in own.items():
+        for name, amount in pod.uses.items():
+            sums[name] = sums.get(name, 0) + amount * count
+    return sums
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,8 @@ WHOLE_HOST_MILLI: Final = 10.0
 RANKINGS_MAX: Final = 512  # kinds of pods whose scores are remembered
 _SCALE: Final = (REACH + HOLD) * WEIGHT
 _NEVER: Final = -1
+_FULL: Final = np.array([DEVICE_MILLI])
+_NONE: Final = np.array([0])
 
 
 class Spot(NamedTuple):
@@ -63,10 +65,15 @@ class _Ranking:
 
 
 class Packing:
-    """The score over the nodes of one set of columns, for one table of classes and one version of demand."""
+    """The score over the nodes of one set of columns, for one table of classes and one version of demand.
 
-    def __init__(self, columns: Columns, table: Table, demand: Demand) -> None:
+    Args:
+        merits: nodes may differ in merit.
+    """
+
+    def __init__(self, columns: Columns, table: Table, demand: Demand, *, merits: bool) -> None:
         self.columns = columns
+        self._merits = merits
         self._version = demand.version
         self._table = table
         self._devices = columns.devices()
@@ -75,6 +82,9 @@ class Packing:
         rows = len(columns.nodes)
         self._seen: Ints = np.full(rows, _NEVER, dtype=np.int64)
         self._worth: Floats = np.zeros(rows)
+        self._whole: Ints = np.zeros(rows, dtype=np.int64)
+        self._reach: Floats = np.zeros((rows, self._usable.kinds))
+        self._pods: Floats = np.zeros((rows, self._usable.kinds))
         self._rankings: dict[tuple[int, int], _Ranking] = {}
         self._open: dict[int, Ints] = {}
 
@@ -112,8 +122,10 @@ class Packing:
             if len(rows) == 1:
                 break
             rows = _least(rows, column[rows])
+        if len(rows) == 1 or not self._merits:
+            return int(rows[0])
         nodes = self.columns.nodes
-        return int(rows[0]) if len(rows) == 1 else min(rows.tolist(), key=lambda row: (nodes[row].merit, row))
+        return min(rows.tolist(), key=lambda row: (nodes[row].merit, row))
 
     # ---- one kind of pods ---------------------------------------------------------------------------------
 
@@ -156,46 +168,48 @@ class Packing:
         return found
 
     def _score(self, s: SetAsk, rows: Ints, ranking: _Ranking) -> None:
-        columns, usable, devices = self.columns, self._usable, self._devices[rows]
-        whole = (devices == DEVICE_MILLI).sum(axis=1)
-        reach, pods = usable.reach(devices, whole), usable.pods(devices, whole)
+        columns, usable = self.columns, self._usable
         left = np.array([columns.left(name)[rows] for name in usable.names], dtype=np.float64)
         left = left.reshape(len(usable.names), len(rows))
         new = self._seen[rows] != columns.version[rows]
         if new.any():
-            there = rows[new]
-            room = usable.room(left[:, new])
-            self._worth[there] = usable.worth(reach[new], pods[new], room, columns.number[there])
-            self._seen[there] = columns.version[there]
+            self._look(rows[new], left[:, new])
         for i, name in enumerate(usable.names):
             left[i] -= s.pod[name] * s.count
         room = usable.room(left)
-        if s.pod[GPU_MILLI]:
-            after = self._shared(s.pod[GPU_MILLI], rows, ranking, whole, reach, pods, room)
-        else:
-            after = self._whole(s.gpus * s.count, rows, whole, reach, pods, room)
+        after = self._shared(s, rows, ranking, room) if s.pod[GPU_MILLI] else self._taken(s, rows, room)
         opened = (columns.free[rows] == columns.full[rows]) & (columns.full[rows] > 0)
         ranking.score[rows] = self._worth[rows] - after + np.where(opened, WHOLE_HOST_MILLI * _SCALE, 0.0)
 
-    def _whole(self, gpus: int, rows: Ints, whole: Ints, reach: Floats, pods: Floats, room: Floats) -> Floats:
-        """What is usable once so many whole devices are taken."""
+    def _look(self, rows: Ints, left: Floats) -> None:
+        """Takes in rows that have changed, whatever kind of pod is asked for."""
+        usable, devices = self._usable, self._devices[rows]
+        whole = (devices == DEVICE_MILLI).sum(axis=1)
+        reach, pods = usable.reach(devices, whole), usable.pods(devices, whole)
+        self._reach[rows], self._pods[rows], self._whole[rows] = reach, pods, whole
+        self._worth[rows] = usable.worth(reach, pods, usable.room(left), self.columns.number[rows])
+        self._seen[rows] = self.columns.version[rows]
+
+    def _taken(self, s: SetAsk, rows: Ints, room: Floats) -> Floats:
+        """What is usable once the set has its whole devices, if it asks for any."""
+        gpus = s.gpus * s.count
+        reach, pods = self._reach[rows], self._pods[rows]
         if gpus:
-            full, none = np.array([DEVICE_MILLI]), np.array([0])
-            self._usable.changed(reach, pods, np.maximum(0, whole - gpus), full, none, gpus)
+            whole = np.maximum(0, self._whole[rows] - gpus)
+            self._usable.changed(reach, pods, whole, _FULL, _NONE, gpus)
         return self._usable.worth(reach, pods, room, self.columns.number[rows])
 
-    def _shared(
-        self, milli: int, rows: Ints, ranking: _Ranking, whole: Ints, reach: Floats, pods: Floats, room: Floats
-    ) -> Floats:
+    def _shared(self, s: SetAsk, rows: Ints, ranking: _Ranking, room: Floats) -> Floats:
         """What is usable after the share went to its best device; the ranking is told which that is."""
-        devices = self._devices[rows]
-        fresh = np.ones(devices.shape, dtype=bool)
-        fresh[:, 1:] = devices[:, 1:] != devices[:, :-1]
-        at, column = np.nonzero(fresh & (devices >= milli))
+        milli, devices = s.pod[GPU_MILLI], self._devices[rows]
+        fresh = devices >= milli
+        fresh[:, 1:] &= devices[:, 1:] != devices[:, :-1]
+        at, column = np.nonzero(fresh)
         left = devices[at, column]
-        reach, pods = reach[at], pods[at]
-        self._usable.changed(reach, pods, whole[at] - (left == DEVICE_MILLI), left, left - milli)
-        after = self._usable.worth(reach, pods, room[at], self.columns.number[rows[at]])
+        on = rows[at]
+        reach, pods = self._reach[on], self._pods[on]
+        self._usable.changed(reach, pods, self._whole[on] - (left == DEVICE_MILLI), left, left - milli)
+        after = self._usable.worth(reach, pods, room[at], self.columns.number[on])
         starts = np.flatnonzero(np.concatenate(([True], at[1:] != at[:-1])))
         best = np.maximum.reduceat(after, starts)
         first = np.flatnonzero(after == best[at])

@@ -30,12 +30,14 @@ class Usable:
         devices: the most that a host has.
 
     Attributes:
+        kinds: of pods, the columns.
         names: resources beside devices that some kind uses.
     """
 
     def __init__(self, typical: tuple[Typical, ...], table: Table, devices: int) -> None:
         ordered = [t for t in typical if t.gpus < 2] + [t for t in typical if t.gpus >= 2]
         small = sum(t.gpus < 2 for t in typical)
+        self.kinds = len(ordered)
         self.names = sorted({name for t in ordered for name in t.rest})
         need = np.array([[t.rest[name] for t in ordered] for name in self.names], dtype=np.float64)
         need = need.reshape(len(self.names), len(ordered))
