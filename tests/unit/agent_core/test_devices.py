@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from hanse.agent.core.devices import UNKNOWN, OnDevice, chosen, tightest, with_left
+from hanse.agent.core.explain import explain_nodes
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.ledger import NodeLedger, Placed, Unplaced
@@ -219,3 +220,41 @@ def test_the_same_inventory_under_other_flavors_has_the_same_devices() -> None:
     other = inventory.rebuilt(inventory.flavors, inventory.trees)
     assert [n.shared() for n in other] == [n.shared() for n in inventory]
     assert isinstance(place(other, gang(shares(1, 400)), (H100,)), Placement)
+
+
+def test_what_fits_below_is_never_refused_above() -> None:
+    rng = Random(13)
+    inventory = hosts(4, 2, 8)
+    held: list[Placement] = []
+    fitted = 0
+    for _ in range(200):
+        s = shares(rng.randint(1, 4), rng.choice((110, 300, 470, 650, 810, 1000)), cpu=rng.choice((0, 9_000, 60_000)))
+        below = place(inventory, gang(s), (H100,))
+        if isinstance(below, Placement):
+            assert isinstance(fit(inventory.shape(), gang(s), (H100,)), Fit)
+            inventory.take(below)
+            held.append(below)
+            fitted += 1
+        elif held:
+            inventory.give(held.pop(rng.randrange(len(held))))
+    assert 20 < fitted < 200
+
+
+def test_the_nearest_miss_of_a_share_is_told_in_thousandths() -> None:
+    inventory = hosts(2, 2)
+    for milli in (700, 700, 800, 800):
+        hold(inventory, shares(1, milli))
+    told = explain_nodes(inventory, gang(shares(1, 400)), (H100,)).text
+    assert told.endswith(
+        "1 has a device with 200 of 400 thousandths left at the most, 1 has a device with 300 of 400"
+        " thousandths left at the most"
+    )
+
+
+def test_an_agent_that_restarts_knows_what_is_asked_for_from_what_runs() -> None:
+    ledger, again = NodeLedger(hosts(8)), NodeLedger(hosts(8))
+    placed = _place(ledger, key(), shares(3, 300))
+    assert isinstance(placed, Placed)
+    again.take(key(), placed.sets, placed.reserved, placed.devices)
+    for each in (ledger, again):
+        assert [t.milli for t in each.inventory.demand.typical() if t.ask is not None] == [300]

@@ -14,6 +14,7 @@ from hanse.agent.core.topology import Domain, lowest
 from hanse.model.ids import FlavorName
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
+from hanse.model.resources import GPU_MILLI
 from hanse.shape.capacity import Cap
 from hanse.shape.lens import Ladder, SetAsk, prepare
 from hanse.shape.limits import HOST_ALIAS
@@ -171,7 +172,10 @@ def _why(node: Node, s: SetAsk) -> str:
     if node.why:
         return node.why
     assert node.cls is not None
-    if node.cls.gpu and node.raw_free_gpus < node.cls.gpus:
+    milli, room = s.pod[GPU_MILLI], node.device_room()
+    if milli and max(room, default=0) < milli:
+        return f"has a device with {max(room, default=0)} of {milli} thousandths left at the most"
+    if s.gpus and node.cls.gpu and node.raw_free_gpus < node.cls.gpus:
         return f"has {node.raw_free_gpus} of {node.cls.gpus} GPUs"
     short = [name for name, amount in s.pod.items() if node.free(name) < amount]
     if short:

@@ -16,10 +16,12 @@ from hanse.agent.core.records import SetPlace
 from hanse.model.desired import BoundSet
 from hanse.model.fence import GangKey
 from hanse.model.ids import NodeName
+from hanse.model.job import Topology
 from hanse.model.placement import LevelUse
 from hanse.model.reasons import Reason
-from hanse.model.request import GangRequest
+from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
+from hanse.model.selectors import Selector
 from hanse.shape.lens import prepare
 from hanse.shape.refuse import NoFit
 
@@ -139,8 +141,16 @@ class NodeLedger:
             beside = reserved[i] if i < len(reserved) else ()
             parts.append(self._recorded(i, s, beside, devices[i] if i < len(devices) else ()))
             self.inventory.take(parts[-1])  # set by set, so that devices that no record tells of differ
+            self._note(s)
         self._held[key] = placement = Placement(tuple(parts), part_of(self.inventory, tuple(parts)))
         return placement.part.domains
+
+    def _note(self, s: SetPlace) -> None:
+        """What runs is what was asked for, as far as an agent that restarts can know; selectors are in no record."""
+        pods = len(s.nodes)
+        asked = SetRequest(pods, pods, s.resources, (s.flavor,), Selector(), (), Topology())
+        for ask in prepare(GangRequest((asked,)), (s.flavor,)).sets:
+            self.inventory.demand.note(ask)
 
     def _recorded(self, index: int, s: SetPlace, reserved: Reserved, devices: Devices) -> SetPlacement:
         hosts: list[HostUse] = []

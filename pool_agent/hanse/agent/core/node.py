@@ -83,9 +83,31 @@ class Node:
     """
 
     __slots__ = (
-        "_exact_gpus", "_gpus", "_shared", "_sums", "_limit", "_unheld_gpus", "_weighed", "at", "at_best", "clipped", "counted", "domain",
-        "facts", "flavor", "foreign", "free_gpus", "hides", "kind", "merit", "offered_gpus", "own", "raw_free_gpus",
-        "slot", "tree", "why",
+        "_exact_gpus",
+        "_gpus",
+        "_limit",
+        "_shared",
+        "_sums",
+        "_unheld_gpus",
+        "_weighed",
+        "at",
+        "at_best",
+        "clipped",
+        "counted",
+        "domain",
+        "facts",
+        "flavor",
+        "foreign",
+        "free_gpus",
+        "hides",
+        "kind",
+        "merit",
+        "offered_gpus",
+        "own",
+        "raw_free_gpus",
+        "slot",
+        "tree",
+        "why",
     )  # fmt: skip
 
     def __init__(self, slot: int, facts: NodeFacts) -> None:

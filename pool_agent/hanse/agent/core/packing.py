@@ -125,7 +125,7 @@ class Packing:
         if len(rows) == 1 or not self._merits:
             return int(rows[0])
         nodes = self.columns.nodes
-        return min(rows.tolist(), key=lambda row: (nodes[row].merit, row))
+        return min((nodes[row].merit, row) for row in map(int, rows))[1]
 
     # ---- one kind of pods ---------------------------------------------------------------------------------
 
