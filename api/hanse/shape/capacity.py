@@ -34,11 +34,12 @@ class Cap:
         peak: the largest fit among the domains 0, 1, … levels below; the last entry is of a single host.
         single: scores of the best single host by number of pods, see there.
         solved: what `solve` found for numbers of pods that were asked for.
+        lens: through which the domain is seen; None where its hosts were counted one by one.
         heaps: see `bounds`.
     """
 
     __slots__ = (
-        "_census", "_depth", "_facts", "_full", "_hist", "_kids", "_lens", "_low", "_parts", "fit", "heaps", "node",
+        "_census", "_depth", "_facts", "_full", "_hist", "_kids", "_low", "_parts", "fit", "heaps", "lens", "node",
         "peak", "single", "solved", "step",
     )  # fmt: skip
 
@@ -65,7 +66,7 @@ class Cap:
         self._kids = kids
         self._hist = hist
         self._facts: Facts | None = (free, whole, whole_hosts) if free >= 0 else None
-        self._lens: Lens | None = None
+        self.lens: Lens | None = None
         self._depth = 0
         self._low: tuple[Ints, Ints, Ints] | None = None
         self._parts: dict[int, Parts] = {}
@@ -149,7 +150,7 @@ class Cap:
         return self._full
 
     def _unfolded(self) -> "tuple[tuple[Cap, int], ...]":
-        node, lens, at = self.node, self._lens, self._depth + 1
+        node, lens, at = self.node, self.lens, self._depth + 1
         if not isinstance(node, Branch) or lens is None:
             return ()
         if self._low is None:
@@ -162,7 +163,7 @@ class Cap:
         ])  # fmt: skip
 
     def _host_histogram(self) -> Hist:
-        node, lens = self.node, self._lens
+        node, lens = self.node, self.lens
         if not isinstance(node, Leaf) or lens is None:
             return ()
         rows, full = lens.rows, lens.full
@@ -176,7 +177,7 @@ class Cap:
         return tuple(hist)
 
     def _derived_facts(self) -> Facts:
-        node, lens = self.node, self._lens
+        node, lens = self.node, self.lens
         if lens is not None and isinstance(node, Leaf):
             free = sum([gpus * hosts for c, gpus, hosts in node.bins if lens.rows[c]])
             whole = all(gpus == lens.full[c] for c, gpus, _ in node.bins)
@@ -250,7 +251,7 @@ def _remembered(node: Node, lens: Lens, depth: int, fit: int, peak: tuple[int, .
 def _viewed(node: Node, lens: Lens, depth: int, fit: int, peak: tuple[int, ...], step: int) -> Cap:
     """A domain whose parts are derived when somebody asks."""
     cap = Cap(node, fit, () if isinstance(node, Leaf) else None, None, step=step, peak=peak)
-    cap._lens = lens
+    cap.lens = lens
     cap._depth = depth
     return cap
 
@@ -332,7 +333,7 @@ def _branch(node: Branch, lens: Lens, depth: int) -> Cap:
         for kid, copies in node.kids
     ]
     cap = joined(node, tuple(caps), lens, depth)
-    cap._lens = lens
+    cap.lens = lens
     cap._depth = depth
     return _memorised(node, lens, cap)
 
@@ -395,6 +396,7 @@ class Pooled(Cap):
         peak = (fit, *[max(column) for column in zip(*peaks, strict=True)])
         super().__init__(None, fit, None, (), step=sources[0].step, peak=peak)
         self._sources = sources
+        self.lens = sources[0].lens
 
     def _unfolded(self) -> "tuple[tuple[Cap, int], ...]":
         return tuple([kid for cap in self._sources for kid in cap.kids])

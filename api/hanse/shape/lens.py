@@ -77,7 +77,7 @@ class Lens:
 
 
 class BinTables(NamedTuple):
-    """What a lens sees in a bin, by the number of the bin (see `bin_number`).
+    """What a lens sees in a bin, by the number of the bin (see `bin_number`); nothing in number -1.
 
     Attributes:
         pods: that one host holds.
@@ -95,7 +95,7 @@ class BinTables(NamedTuple):
 @lru_cache(maxsize=1_024)
 def bin_tables(rows: tuple[tuple[int, ...], ...], full: tuple[int, ...]) -> BinTables:
     """The tables for these rows."""
-    out = np.zeros((4, len(full) * CLASS_STRIDE), dtype=np.int64)
+    out = np.zeros((4, len(full) * CLASS_STRIDE + 1), dtype=np.int64)
     for c, (row, gpus) in enumerate(zip(rows, full, strict=False)):
         first = bin_number(c, 0)
         if row:

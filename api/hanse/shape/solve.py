@@ -21,6 +21,7 @@ import numpy as np
 from hanse.shape.bounds import heap, least_below
 from hanse.shape.capacity import Cap, Counts, Pooled
 from hanse.shape.exact import Search
+from hanse.shape.lens import Lens
 from hanse.shape.sets import Bound, in_order, least_parts, sets_of
 from hanse.shape.subsets import best_children, is_heap
 from hanse.shape.tightest import fewest, least_sum, tightest
@@ -34,7 +35,12 @@ Cost = tuple[int, ...]  # counts at 1, 2, … levels below and hosts, then summe
 
 
 class Take:
-    """What is used of one domain: hosts of a lowest domain, children of any other. Equal if these are."""
+    """What is used of one domain: hosts of a lowest domain, children of any other. Equal if these are.
+
+    Attributes:
+        of: for everything that a domain holds, which is written down only when somebody asks: its parent and its
+            index below it.
+    """
 
     __slots__ = ("_hosts", "_kids", "of")
 
@@ -42,7 +48,7 @@ class Take:
         self,
         hosts: tuple[tuple[int, int, int], ...] = (),
         kids: "tuple[tuple[int, int, Take], ...]" = (),
-        of: Cap | None = None,
+        of: tuple[Cap, int] | None = None,
     ) -> None:
         self.of = of
         self._hosts: tuple[tuple[int, int, int], ...] | None = hosts if of is None else None
@@ -53,7 +59,7 @@ class Take:
         """(index of the bin, hosts, pods on each of them)."""
         if self._hosts is None:
             assert self.of is not None
-            self._hosts = tuple([(i, hosts, most) for most, hosts, i, _, _ in self.of.hist]) if self.of.fit else ()
+            self._hosts = tuple([(i, n, most) for most, n, i, _, _ in self.of[0].kids[self.of[1]][0].hist])
         return self._hosts
 
     @property
@@ -61,9 +67,13 @@ class Take:
         """(index of the child, copies, what each of them gives)."""
         if self._kids is None:
             assert self.of is not None
-            whole = enumerate(self.of.kids)
-            self._kids = tuple([(i, copies, everything_of(kid)) for i, (kid, copies) in whole if kid.fit])
+            self._kids = _every_kid(self.of[0].kids[self.of[1]][0]) if self.of[0].height > LOW_HEIGHT else ()
         return self._kids
+
+    @property
+    def lens(self) -> Lens | None:
+        """Of a lowest domain of which all hosts are used that hold a pod, the lens that says how many."""
+        return self.of[0].lens if self.of is not None and self.of[0].height == LOW_HEIGHT else None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Take) and self.hosts == other.hosts and self.kids == other.kids
@@ -75,9 +85,10 @@ class Take:
         return f"Take({self.hosts!r}, {self.kids!r})"
 
 
-def everything_of(cap: Cap) -> Take:
-    """Every host of a domain that holds a pod, with as many as it holds; written down when somebody asks."""
-    return Take(of=cap)
+def _every_kid(cap: Cap) -> tuple[tuple[int, int, Take], ...]:
+    fits, copies = cap.parts(1)
+    every = enumerate(zip(fits.tolist(), copies.tolist(), strict=True))
+    return tuple([(i, n, Take(of=(cap, i))) for i, (fit, n) in every if fit])
 
 
 @unique
@@ -244,7 +255,7 @@ def _with_children(cap: Cap, kids: list[int], n: int) -> Found | None:
     """The best place in exactly these children, given with repeats for copies; None if that is too much work."""
     rest = sum([cap.kids[i][0].fit for i in kids]) - n
     if not rest:
-        return _together(cap, [(i, kids.count(i), _everything(cap.kids[i][0])) for i in dict.fromkeys(kids)])
+        return _together(cap, [(i, kids.count(i), _everything(cap, i)) for i in dict.fromkeys(kids)])
     if cap.step != cap.kids[kids[0]][0].step:
         return _less_here_and_there(cap, kids, rest)
     if cap.height == LOW_HEIGHT:
@@ -338,7 +349,7 @@ def _shared_out(cap: Cap, kids: dict[int, int], parts: dict[int, int], rest: int
                     if size == short and rest:
                         pods, rest = pods - rest, 0
             if pods:
-                out.append((i, 1, _everything(kid) if pods == kid.fit else solve(kid, pods)))
+                out.append((i, 1, _everything(cap, i) if pods == kid.fit else solve(kid, pods)))
     return out
 
 
@@ -369,7 +380,7 @@ def _greedy(cap: Cap, n: int, count: int) -> Found:
     """Fewest children with the tightest sum, all full but one; some of the chosen are tried for that."""
     chosen = _chosen(cap, n)
     rest = sum([cap.kids[i][0].fit * use for i, use in chosen]) - n
-    full = [(i, use, _everything(cap.kids[i][0])) for i, use in chosen]
+    full = [(i, use, _everything(cap, i)) for i, use in chosen]
     best = None if rest else _together(cap, full)
     if best is not None:
         return best
@@ -434,9 +445,11 @@ def _together(cap: Cap, parts: list[tuple[int, int, Found]]) -> Found:
     return Found((*counts, *fits), take, max([found.proof for _, _, found in parts]))
 
 
-def _everything(cap: Cap) -> Found:
-    """All that fits, which need not be all hosts: rounding to slices may leave some unused."""
-    full = cap.full
-    if all(held == cap.fit for held in full[cap.height :]):
-        return Found(full, everything_of(cap))
-    return solve(cap, cap.fit)
+def _everything(cap: Cap, i: int) -> Found:
+    """All that fits into a child, which need not be all hosts: rounding to slices may leave some unused."""
+    fit = int(cap.parts(1)[0][i])
+    below = [heap(cap, level) for level in range(1, cap.height)]
+    totals = [int(parts.above[i, 0]) for parts in below]
+    if any(total != fit for total in totals):
+        return solve(cap.kids[i][0], fit)
+    return Found((*[int(parts.held[i]) for parts in below], *totals), Take(of=(cap, i)))

@@ -365,7 +365,7 @@ class Inventory:
             self._leave_domain(node)
             node.tree = tree
             node.domain = home(self.roots[tree], path)
-            node.domain.slots[node.slot] = None
+            node.domain.enter(node.name, node.slot)
             self._columns = None
         self._empty = None
 
@@ -404,7 +404,7 @@ class Inventory:
     def _leave_domain(self, node: Node) -> None:
         self._unbin(node)
         if node.domain is not None:
-            del node.domain.slots[node.slot]
+            node.domain.leave(node.name)
             prune(node.domain)
             node.domain = None
 
@@ -447,7 +447,7 @@ class Inventory:
         node.clipped = False
         if node.at is not None:
             assert node.domain is not None
-            node.domain.drop(node.slot, node.at)
+            node.domain.put(node.name, node.at, None)
             node.at = None
 
     def _settle(self, node: Node) -> None:
@@ -460,10 +460,7 @@ class Inventory:
         now = None if kind is None or node.why or kind.number < 0 else (kind.number, node.free_gpus)
         assert node.domain is not None
         if at != now:
-            if at is not None:
-                node.domain.drop(node.slot, at)
-            if now is not None:
-                node.domain.put(node.slot, now)
+            node.domain.put(node.facts.name, at, now)
             node.at = now
         self._count(node, NOT_COUNTED if now is None else (1, node.offered_gpus, node.raw_free_gpus))
         clipped = not node.why and (node.hides or now is None)

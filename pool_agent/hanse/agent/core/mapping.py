@@ -5,53 +5,112 @@ those with the best merit (see `scores`), then by name. The result is in the ord
 then by host name.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from itertools import compress
+
+import numpy as np
 
 from hanse.agent.core.inventory import Inventory
+from hanse.agent.core.places import HostRuns, Stretch
 from hanse.agent.core.scores import Merit, mean_merit
 from hanse.agent.core.topology import Domain, lowest
 from hanse.model.ids import NodeName
-from hanse.shape.domains import Branch, Leaf
+from hanse.shape.domains import Branch, Leaf, bin_number
 from hanse.shape.solve import Take
 
 Runs = list[tuple[NodeName, int]]  # (node, pods) in the order of ranks
+Spots = list[tuple[Domain, Take]]  # lowest domains with what is used of them, in the order of their paths
 
 
-def runs_alike(inventory: Inventory, root: Domain, take: Take) -> Runs:
-    """The hosts that a take below this root's shape means."""
+def hosts_alike(inventory: Inventory, takes: Iterable[tuple[int, Take]]) -> HostRuns:
+    """The hosts that takes below the roots of the inventory's shape mean; each with the number of its tree.
+
+    Where all hosts of a domain are used there is nothing to choose, so those domains are read as one array.
+    """
+    names: list[NodeName] = []
+    pods: list[int] = []
+    stretches: list[Stretch] = []
+    for tree, take in takes:
+        spots: Spots = []
+        _spots(inventory, inventory.roots[tree], take, spots)
+        whole = _whole_pods([(low, below) for low, below in spots if below.lens is not None])
+        at = 0
+        for low, below in spots:
+            if below.lens is None:
+                own = _some_pods(inventory, low, below)
+            else:
+                own = whole[at : at + len(low.names)]
+                at += len(low.names)
+            before = len(pods)
+            pods.extend(filter(None, own))
+            names.extend(compress(low.names, own))
+            stretches.append((tree, low.path, len(pods) - before))
+    return HostRuns(names, pods, stretches)
+
+
+def _spots(inventory: Inventory, domain: Domain, take: Take, out: Spots) -> None:
     if not take.kids:
-        return _hosts(take, _bins_alike(inventory, root))
-    node = root.node()
+        out.append((domain, take))
+        return
+    node = domain.node()
     assert isinstance(node, Branch)
     used: dict[int, int] = {}
-    chosen: list[tuple[Domain, Take]] = []
+    chosen: list[tuple[str, Domain, Take]] = []
     for i, copies, below in take.kids:
-        first = used.get(i, 0)
-        used[i] = first + copies
-        alike = _best_first(inventory, root.alike(node.kids[i][0].key))
-        chosen.extend([(kid, below) for kid in alike[first : first + copies]])
-    chosen.sort(key=lambda c: c[0].name)
-    return [run for kid, below in chosen for run in runs_alike(inventory, kid, below)]
+        alike = _best_first(inventory, domain.alike(node.kids[i][0].key))
+        if len(alike) > copies:
+            first = used.get(i, 0)
+            used[i] = first + copies
+            alike = alike[first : first + copies]
+        chosen.extend([(kid.name, kid, below) for kid in alike])
+    chosen.sort(key=_first)
+    for _, kid, below in chosen:
+        _spots(inventory, kid, below, out)
+
+
+def _first(item: tuple[str, Domain, Take]) -> str:
+    return item[0]
+
+
+def _whole_pods(spots: Spots) -> list[int]:
+    """Pods of every node of these domains, one after the other, where all hosts are used as far as they can be."""
+    if not spots:
+        return []
+    lens = spots[0][1].lens
+    assert lens is not None
+    numbers = np.frombuffer(b"".join([low.numbers for low, _ in spots]), dtype=np.int64)
+    pods: list[int] = lens.bins.pods[numbers].tolist()
+    return pods
+
+
+def _some_pods(inventory: Inventory, low: Domain, take: Take) -> list[int]:
+    """Pods of every node of a lowest domain of which some hosts are used: of each bin the best, else the first."""
+    node = low.node()
+    assert isinstance(node, Leaf)
+    wanted: dict[int, list[int]] = {}
+    for i, hosts, pods in take.hosts:
+        c, free, _ = node.bins[i]
+        wanted.setdefault(bin_number(c, free), []).extend([pods] * hosts)
+    out = [0] * len(low.names)
+    order: Iterable[int] = range(len(out))
+    if inventory.scores:
+        order = sorted(order, key=lambda at: inventory.at(low.slots[at]).merit)
+    for pods_of_bin in wanted.values():
+        pods_of_bin.reverse()
+    for at in order:
+        left = wanted.get(low.numbers[at])
+        if left:
+            out[at] = left.pop()
+    return out
 
 
 def runs_named(inventory: Inventory, root: Domain, take: Take, groups: list[list[int]]) -> Runs:
     """The same for a take over counted capacity: children by name, bins as lists of slots in `groups`."""
     if not take.kids:
-        return _hosts(take, lambda i: _names(inventory, groups[i]))
+        return _hosts(take, inventory, groups)
     names = sorted(root.kids)
-    chosen = sorted((names[i], below) for i, _, below in take.kids)
-    return [run for name, below in chosen for run in runs_named(inventory, root.kids[name], below, groups)]
-
-
-def _bins_alike(inventory: Inventory, domain: Domain) -> Callable[[int], list[NodeName]]:
-    node = domain.node()
-    assert isinstance(node, Leaf)
-
-    def names(i: int) -> list[NodeName]:
-        c, free, _ = node.bins[i]
-        return _names(inventory, domain.bins[c, free])
-
-    return names
+    chosen = sorted([(names[i], at, below) for at, (i, _, below) in enumerate(take.kids)])
+    return [run for name, _, below in chosen for run in runs_named(inventory, root.kids[name], below, groups)]
 
 
 def _names(inventory: Inventory, slots: Iterable[int]) -> list[NodeName]:
@@ -74,12 +133,12 @@ def _merits(inventory: Inventory, domain: Domain) -> Iterator[Merit]:
     return (node.merit for node in nodes if node.at is not None)
 
 
-def _hosts(take: Take, names: Callable[[int], list[NodeName]]) -> Runs:
+def _hosts(take: Take, inventory: Inventory, groups: list[list[int]]) -> Runs:
     used: dict[int, int] = {}
     runs: Runs = []
     for i, hosts, pods in take.hosts:
         first = used.get(i, 0)
         used[i] = first + hosts
-        runs.extend([(name, pods) for name in names(i)[first : first + hosts]])
+        runs.extend([(name, pods) for name in _names(inventory, groups[i])[first : first + hosts]])
     runs.sort()
     return runs

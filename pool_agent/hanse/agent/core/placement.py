@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from hanse.agent.core.counting import Counted, count
 from hanse.agent.core.inventory import Inventory
-from hanse.agent.core.mapping import Runs, runs_alike, runs_named
-from hanse.agent.core.places import Placement, SetPlacement, part_of, recorded, set_placement
+from hanse.agent.core.mapping import Runs, hosts_alike, runs_named
+from hanse.agent.core.places import Placement, SetPlacement, part_of, recorded, set_on_hosts, set_placement
 from hanse.agent.core.small import among_equals, no_room, on_one_host
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
@@ -63,11 +63,8 @@ def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
         if small is not None:
             return _gang(inventory, [small])
     for taken in found.decision.sets:
-        runs: Runs = []
-        for g, below in taken.takes:
-            runs.extend(runs_alike(inventory, inventory.roots[g], below))
         s = ask.sets[ask.index.index(taken.set_index)]
-        sets.append(set_placement(inventory, taken.set_index, s, runs))
+        sets.append(set_on_hosts(inventory, taken.set_index, s, hosts_alike(inventory, taken.takes)))
         if len(found.decision.sets) > 1:
             _hold(inventory, sets[-1], held)
     _release(inventory, held)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import accumulate
+from typing import NamedTuple, overload
 
 from hanse.agent.core.devices import UNKNOWN, OnDevice, chosen
 from hanse.agent.core.inventory import Inventory
@@ -25,6 +26,59 @@ class HostUse(NamedTuple):
     pods: int
 
 
+Stretch = tuple[int, tuple[str, ...], int]  # tree (-1: not known), path of a lowest domain, hosts one after the other
+
+
+class HostRuns(Sequence[HostUse]):
+    """The hosts of a set in the order of ranks, written down one by one only when somebody asks.
+
+    Attributes:
+        names, pods: of each host.
+        stretches: where they are.
+    """
+
+    __slots__ = ("_uses", "names", "pods", "stretches")
+
+    def __init__(self, names: list[NodeName], pods: list[int], stretches: list[Stretch]) -> None:
+        self.names = names
+        self.pods = pods
+        self.stretches = stretches
+        self._uses: tuple[HostUse, ...] | None = None
+
+    @property
+    def uses(self) -> tuple[HostUse, ...]:
+        """One by one."""
+        if self._uses is None:
+            paths = [path for _, path, hosts in self.stretches for _ in range(hosts)]
+            ranks = accumulate(self.pods, initial=0)
+            self._uses = tuple(map(HostUse, self.names, paths, ranks, self.pods))
+        return self._uses
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, at: int) -> HostUse: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[HostUse, ...]: ...
+    def __getitem__(self, at: int | slice) -> HostUse | tuple[HostUse, ...]:
+        return self.uses[at]
+
+    def __iter__(self) -> Iterator[HostUse]:
+        return iter(self.uses)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, HostRuns):
+            return (self.names, self.pods) == (other.names, other.pods) and self.uses == other.uses
+        return isinstance(other, tuple) and self.uses == other
+
+    def __hash__(self) -> int:
+        return hash(self.uses)
+
+    def __repr__(self) -> str:
+        return repr(self.uses)
+
+
 @dataclass(frozen=True, slots=True)
 class SetPlacement:
     """Where one pod set goes.
@@ -40,7 +94,7 @@ class SetPlacement:
     set_index: int
     flavor: FlavorName
     pod: Resources
-    hosts: tuple[HostUse, ...]
+    hosts: Sequence[HostUse]
     reserved: tuple[tuple[NodeName, Resources], ...] = ()
     devices: tuple[int, ...] = ()
 
@@ -56,7 +110,7 @@ class SetPlacement:
             for name, device in zip(self.nodes, self.devices, strict=True):
                 yield OnDevice(uses, device), [(name, 1)]
         else:
-            yield uses, [(use.node, use.pods) for use in self.hosts]
+            yield uses, _runs(self.hosts)
         for name, amount in self.reserved:
             yield amount, [(name, 1)]
 
@@ -67,6 +121,12 @@ class SetPlacement:
             for use in self.hosts
             for at in (first_rank + use.first_rank,)
         )
+
+
+def _runs(hosts: Sequence[HostUse]) -> list[tuple[NodeName, int]]:
+    if isinstance(hosts, HostRuns):
+        return list(zip(hosts.names, hosts.pods, strict=True))
+    return [(use.node, use.pods) for use in hosts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,14 +188,29 @@ def set_placement(
     Args:
         devices: see SetPlacement; those that are not said are chosen here.
     """
-    hosts: list[HostUse] = []
-    rank = 0
-    for name, pods in runs:
-        node = inventory.node(name)
-        hosts.append(HostUse(name, () if node is None else node.path, rank, pods))
-        rank += pods
+    hosts = _located(inventory, runs)
     on = on_devices(inventory, s.pod, hosts, devices)
-    return SetPlacement(index, s.flavor, s.pod, tuple(hosts), _reserved(inventory, s, hosts), on)
+    return SetPlacement(index, s.flavor, s.pod, hosts, _reserved(inventory, s, hosts), on)
+
+
+def set_on_hosts(inventory: Inventory, index: int, s: SetAsk, hosts: HostRuns) -> SetPlacement:
+    """One set on hosts that are located already."""
+    on = on_devices(inventory, s.pod, hosts)
+    return SetPlacement(index, s.flavor, s.pod, hosts, _reserved(inventory, s, hosts), on)
+
+
+def _located(inventory: Inventory, runs: Sequence[tuple[NodeName, int]]) -> HostRuns:
+    stretches: list[Stretch] = []
+    last: tuple[str, ...] | None = None
+    for name, _ in runs:
+        node = inventory.node(name)
+        path = () if node is None else node.path
+        if path is last:  # neighbours share the tuple
+            stretches[-1] = (*stretches[-1][:2], stretches[-1][2] + 1)
+        else:
+            stretches.append((-1 if node is None else node.tree, path, 1))
+        last = path
+    return HostRuns([name for name, _ in runs], [pods for _, pods in runs], stretches)
 
 
 def on_devices(
@@ -156,8 +231,10 @@ def on_devices(
     return tuple(out)
 
 
-def _reserved(inventory: Inventory, s: SetAsk, hosts: list[HostUse]) -> tuple[tuple[NodeName, Resources], ...]:
+def _reserved(inventory: Inventory, s: SetAsk, hosts: Sequence[HostUse]) -> tuple[tuple[NodeName, Resources], ...]:
     """Every GPU of the domains that the set has for itself, without those of its own pods."""
+    if not s.exclusive:
+        return ()
     depths = exclusive_depths([ladder(levels) for levels in inventory.trees], s)
     if all(depth < 0 for depth in depths):
         return ()
@@ -180,23 +257,22 @@ def _reserved(inventory: Inventory, s: SetAsk, hosts: list[HostUse]) -> tuple[tu
 
 def part_of(inventory: Inventory, sets: tuple[SetPlacement, ...]) -> PartPlacement:
     """Counts and domains by level: what may be told above the agent."""
-    domains: dict[str, set[tuple[str, ...]]] = {}
-    last: tuple[str, ...] | None = None
+    domains: dict[str, dict[tuple[str, ...], None]] = {}
+    hosts: set[NodeName] = set()
+    pods = 0
     for s in sets:
-        for use in s.hosts:
-            if use.path is last:  # neighbours share the tuple
-                continue
-            last = use.path
-            node = inventory.node(use.node)
-            levels = () if node is None else inventory.trees[node.tree]
+        own = s.hosts if isinstance(s.hosts, HostRuns) else _located(inventory, _runs(s.hosts))
+        hosts.update(own.names)
+        pods += sum(own.pods)
+        for tree, path, _ in own.stretches:
+            levels = inventory.trees[tree] if tree >= 0 else ()
             for depth, level in enumerate(levels):
-                domains.setdefault(level.alias, set()).add(use.path[: depth + 1])
-    hosts = {use.node for s in sets for use in s.hosts}
-    uses = [_use(alias, ["/".join(path) for path in sorted(paths)]) for alias, paths in domains.items()]
+                domains.setdefault(level.alias, {})[path[: depth + 1]] = None
+    uses = [_use(alias, sorted(paths)) for alias, paths in domains.items()]
     uses.append(LevelUse(HOST_ALIAS, len(hosts), ()))
     flavors = tuple(dict.fromkeys(s.flavor for s in sets))
-    return PartPlacement(flavors, sum(use.pods for s in sets for use in s.hosts), tuple(uses))
+    return PartPlacement(flavors, pods, tuple(uses))
 
 
-def _use(alias: str, names: list[str]) -> LevelUse:
-    return LevelUse(alias, len(names), tuple(names[:DOMAINS_LISTED_MAX]))
+def _use(alias: str, paths: list[tuple[str, ...]]) -> LevelUse:
+    return LevelUse(alias, len(paths), tuple(["/".join(path) for path in paths[:DOMAINS_LISTED_MAX]]))

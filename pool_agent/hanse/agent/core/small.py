@@ -14,7 +14,7 @@ from hanse.agent.core.places import SetPlacement, set_placement
 from hanse.agent.core.topology import Domain
 from hanse.agent.core.usable import Mask
 from hanse.model.resources import GPU_MILLI
-from hanse.shape.domains import Branch, Leaf
+from hanse.shape.domains import Branch, Leaf, bin_number
 from hanse.shape.lens import Ladder, Refused, SetAsk, ladder, layered
 from hanse.shape.refuse import NoFit, refuse_lone
 from hanse.shape.solve import Take
@@ -91,4 +91,4 @@ def _equals(root: Domain, take: Take) -> list[int]:
     if len(take.hosts) != 1 or take.hosts[0][1] != 1:
         return []
     c, free, _ = leaf.bins[take.hosts[0][0]]
-    return [slot for domain in domains for slot in domain.bins[c, free]][:EQUAL_HOSTS_MAX]
+    return [slot for domain in domains for slot in domain.within(bin_number(c, free))][:EQUAL_HOSTS_MAX]

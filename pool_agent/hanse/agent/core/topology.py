@@ -8,14 +8,19 @@ Every domain keeps its shape node and, folded by key, its children; a change of 
 above it. The order of equal children is the order of their names.
 """
 
+from array import array
+from bisect import bisect_left
 from collections.abc import Mapping
+from typing import Final
 
 from hanse.agent.core.dialects import SAME_AS, UNKNOWN_VALUES
+from hanse.model.ids import NodeName
 from hanse.model.placement import Level
-from hanse.shape.domains import Branch, Leaf, Node, branch, leaf
+from hanse.shape.domains import Branch, Leaf, Node, bin_number, branch, leaf
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
 UNKNOWN_PREFIX = "?"
+UNUSABLE: Final = -1  # in place of the number of a bin
 
 
 def known(labels: Mapping[str, str], key: str) -> str | None:
@@ -57,36 +62,58 @@ class Domain:
     Attributes:
         path: names from the coarsest level down to this domain.
         kids: by name; empty for a lowest domain.
-        bins: of a lowest domain, slots of usable hosts by (class, free GPUs).
-        slots: of a lowest domain, every node that is there, usable or not.
+        names: of a lowest domain, every node that is there, usable or not, in order.
+        slots: of each of `names`.
+        numbers: of each of `names`, the bin of the host (see `bin_number`), UNUSABLE while it takes no pods.
     """
 
-    __slots__ = ("_by_key", "_counts", "_node", "_stale", "bins", "kids", "name", "parent", "path", "slots")
+    __slots__ = (
+        "_bins", "_by_key", "_counts", "_node", "_stale", "kids", "name", "names", "numbers", "parent", "path",
+        "slots",
+    )  # fmt: skip
 
     def __init__(self, name: str, parent: "Domain | None") -> None:
         self.name = name
         self.parent = parent
         self.path: tuple[str, ...] = () if parent is None else (*parent.path, name)
         self.kids: dict[str, Domain] = {}
-        self.bins: dict[tuple[int, int], dict[int, None]] = {}
-        self.slots: dict[int, None] = {}
+        self.names: list[NodeName] = []
+        self.slots: list[int] = []
+        self.numbers = array("q")
+        self._bins: dict[tuple[int, int], int] = {}
         self._counts: dict[bytes, tuple[Node, dict[str, None]]] = {}
         self._stale: dict[str, Domain] = {}
         self._by_key: bytes | None = None
         self._node: Node | None = None
 
-    def put(self, slot: int, at: tuple[int, int]) -> None:
-        """A usable host appears in a bin of this lowest domain."""
-        self.bins.setdefault(at, {})[slot] = None
+    def enter(self, name: NodeName, slot: int) -> None:
+        """A node is in this lowest domain from now on; it takes no pods yet."""
+        at = bisect_left(self.names, name)
+        self.names.insert(at, name)
+        self.slots.insert(at, slot)
+        self.numbers.insert(at, UNUSABLE)
+
+    def leave(self, name: NodeName) -> None:
+        """A node that takes no pods is here no more."""
+        at = bisect_left(self.names, name)
+        del self.names[at], self.slots[at], self.numbers[at]
+
+    def put(self, name: NodeName, before: tuple[int, int] | None, now: tuple[int, int] | None) -> None:
+        """A host moves from one bin (class, free GPUs) to another; None while it takes no pods."""
+        self.numbers[bisect_left(self.names, name)] = UNUSABLE if now is None else bin_number(*now)
+        if before is not None:
+            left = self._bins[before] - 1
+            if left:
+                self._bins[before] = left
+            else:
+                del self._bins[before]
+        if now is not None:
+            self._bins[now] = self._bins.get(now, 0) + 1
         self._touch()
 
-    def drop(self, slot: int, at: tuple[int, int]) -> None:
-        """A host leaves its bin."""
-        slots = self.bins[at]
-        del slots[slot]
-        if not slots:
-            del self.bins[at]
-        self._touch()
+    def within(self, number: int) -> list[int]:
+        """Slots of the hosts in one bin, by name."""
+        return [slot for slot, own in zip(self.slots, self.numbers, strict=True) if own == number]
 
     def _touch(self) -> None:
         """What is known of this domain's shape, and of those around it, is out of date."""
@@ -104,7 +131,7 @@ class Domain:
         return self._node
 
     def _leaf(self) -> Leaf:
-        return leaf({at: len(slots) for at, slots in self.bins.items()})
+        return leaf(self._bins)
 
     def _branch(self) -> Branch:
         for kid in self._stale.values():
