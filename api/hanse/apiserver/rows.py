@@ -121,14 +121,12 @@ class JobReader:
                 stored = _spec(read.items.get(keys.spec(job)))
                 if stored is not None:
                     found[job] = stored.message
-                    self._keep(job, stored)
+                    self.remember(job, stored.message, stored.retry_of)
         return found
 
-    def _keep(self, job: JobId, stored: "_Spec") -> None:
-        message = stored.message
-        self._heads[job] = Head(
-            message.name, message.queue, dict(message.labels), message.priority_class, stored.retry_of
-        )
+    def remember(self, job: JobId, message: job_spec_pb2.JobSpec, retry_of: str) -> None:
+        """This is the spec of a job, as it was stored or read a moment ago."""
+        self._heads[job] = Head(message.name, message.queue, dict(message.labels), message.priority_class, retry_of)
         self._heads.move_to_end(job)
         while len(self._heads) > HEADS_KEPT_MAX:
             self._heads.popitem(last=False)

@@ -88,6 +88,7 @@ class ApiServices:
             traces=self._traces,
             events=events,
         )
+        submitter.on_stored = self.jobs.reader.remember
         self.events = EventService(store, self.jobs.reader, events, view)
         self.pools = PoolService(store, writer, view)
         self.queues = QueueService(store, writer, view, clock)

@@ -21,13 +21,13 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from hanse.api.v1 import job_service_pb2
+from hanse.api.v1 import job_service_pb2, job_spec_pb2
 from hanse.apiserver.batches import Memo, answer, check_batch, id_of, memo_of, named_twice, queue_full
 from hanse.apiserver.capacity import EmptyFleet
 from hanse.apiserver.catalog import Stored, read_queue_names, read_terms
@@ -90,7 +90,11 @@ class _Round:
 
 
 class Submitter:
-    """Stores batches of jobs."""
+    """Stores batches of jobs.
+
+    Attributes:
+        on_stored: told of every job that was stored, with its spec and the id of the job that it tries again.
+    """
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class Submitter:
         self._settings = settings
         self._clock = clock
         self._rng = rng
+        self.on_stored: Callable[[JobId, job_spec_pb2.JobSpec, str], None] = lambda job, spec, retry_of: None
         self._empty = EmptyFleet()
         self._templates = Templates()
         self._pending = PendingCounts(store, clock, pending_max=settings.queue_pending_max)
@@ -151,6 +156,8 @@ class Submitter:
                 continue
             if isinstance(outcome, int):
                 self._count(found)
+                for one in found.drafts:
+                    self.on_stored(one.job, message.jobs[one.index], origin.retry_of)
                 self._tell(found, origin)
                 _log_accepted(origin, found, outcome)
                 return answer(request, message, found.memo, ids=found.ids, revision=outcome)

@@ -433,7 +433,22 @@ def encode_spec(envelope: SpecEnvelope) -> bytes:
     return zlib.compress(_msgpack.encode(envelope), 1)
 
 
+SPECS_DECODED_MAX: Final = 1_024
+SPEC_DECODED_BYTES_MAX: Final = 4_096
+
+
 def decode_spec(data: bytes) -> SpecEnvelope:
-    """The inverse of `encode_spec`; inflates at most SPEC_INFLATED_BYTES_MAX."""
+    """The inverse of `encode_spec`; inflates at most SPEC_INFLATED_BYTES_MAX. Small ones are remembered."""
+    return _small_envelope(data) or _inflated(data)
+
+
+def _inflated(data: bytes) -> SpecEnvelope:
     inflater = zlib.decompressobj()
     return _envelope_decoder.decode(inflater.decompress(data, SPEC_INFLATED_BYTES_MAX))
+
+
+@lru_cache(SPECS_DECODED_MAX)
+def _small_envelope(data: bytes) -> SpecEnvelope | None:
+    """None if it is larger than what is remembered: a few compressed bytes may be a long text."""
+    envelope = _inflated(data)
+    return envelope if len(envelope.spec) <= SPEC_DECODED_BYTES_MAX else None

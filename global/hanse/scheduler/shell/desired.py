@@ -8,10 +8,10 @@ with the bindings that need them and are read from the store when they are sent;
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, NamedTuple
 
-from hanse.api.v1 import job_spec_pb2
 from hanse.kit.clock import Clock
 from hanse.kit.telemetry import TRACER, metrics
 from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
+from hanse.model.errors import InvalidArgument
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import FlavorName, PoolName
 from hanse.scheduler.shell.feed import load_range
@@ -20,6 +20,7 @@ from hanse.scheduler.shell.traces import tell_sent
 from hanse.store import keys, schema
 from hanse.store.contract import EventKind, KeyValue, Store, WatchBatch, prefix_end
 from hanse.wire.link import DESIRED_BINDINGS_MAX, DESIRED_SPEC_BYTES_MAX
+from hanse.wire.specs import spec_from_bytes
 
 _ACTIONS: Final = {
     schema.Desired.HOLD: DesiredAction.HOLD,
@@ -171,4 +172,7 @@ def _set_names(spec: bytes) -> list[str]:
     """Names of the pod sets, in order; none without a spec."""
     if not spec:
         return []
-    return [pod_set.name for pod_set in job_spec_pb2.JobSpec.FromString(spec).pod_sets]
+    try:
+        return [pod_set.name for pod_set in spec_from_bytes(spec).pod_sets]
+    except InvalidArgument:
+        return []  # the agent refuses it, and says why

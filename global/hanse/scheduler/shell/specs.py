@@ -4,16 +4,14 @@ import zlib
 from collections.abc import Sequence
 
 import msgspec
-from google.protobuf.message import DecodeError
 
-from hanse.api.v1 import job_spec_pb2
-from hanse.model.errors import HanseError, InvalidArgument
+from hanse.model.errors import HanseError
 from hanse.model.ids import JobId
 from hanse.model.job import JobSpec
 from hanse.store import keys
 from hanse.store.contract import Store
 from hanse.store.schema import SpecEnvelope, decode_spec
-from hanse.wire.job import spec_from_wire
+from hanse.wire.specs import spec_from_bytes
 
 
 async def read_envelopes(store: Store, jobs: Sequence[JobId]) -> dict[JobId, SpecEnvelope]:
@@ -38,8 +36,6 @@ async def read_specs(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobSpec
 
 def _parsed(data: bytes) -> JobSpec | HanseError:
     try:
-        return spec_from_wire(job_spec_pb2.JobSpec.FromString(data))
-    except DecodeError:
-        return InvalidArgument("the stored spec is damaged", reason="SPEC_DAMAGED")
+        return spec_from_bytes(data)
     except HanseError as error:
         return error

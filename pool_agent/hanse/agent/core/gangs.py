@@ -356,7 +356,8 @@ class Gangs:
         if gang.action is DesiredAction.UNSPECIFIED and not gang.present:
             self._remove(gang)
             return
-        self._touched[gang.key] = None
+        if gang.next_ops():
+            self._touched[gang.key] = None
         self._report(gang, again=again)
         self._unblock(gang.key.job)
 
@@ -429,6 +430,11 @@ class Gangs:
             del self._ended[next(iter(self._ended))]
 
     # ---- operations ---------------------------------------------------------------------------------------
+
+    @property
+    def to_write(self) -> bool:
+        """Whether `take_ops` may have something."""
+        return bool(self._touched)
 
     def take_ops(self, limit: int, *, flush: bool = False) -> tuple[ClusterWrite, ...]:
         """Up to `limit` operations, all in one write, to be answered by `written` or `doubt`; none meanwhile.

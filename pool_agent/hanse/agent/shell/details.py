@@ -14,7 +14,7 @@ from hanse.agent.core.chosen import chosen_lines
 from hanse.agent.core.explain import explain_nodes
 from hanse.agent.core.records import SetPlace
 from hanse.agent.shell.config import AgentConfig
-from hanse.agent.shell.pool import Pool, parse_spec
+from hanse.agent.shell.pool import Pool
 from hanse.kit.stream import StreamClosed
 from hanse.kit.tasks import TaskPool, close_iterator
 from hanse.model.detail import (
@@ -35,6 +35,7 @@ from hanse.model.fence import GangKey
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import NodePlace
 from hanse.model.request import gang_request
+from hanse.wire.specs import spec_from_bytes
 
 log = logging.getLogger(__name__)
 
@@ -130,7 +131,7 @@ class Details:
         return chosen_lines(self._pool.ledger.inventory, (name for s in sets for name in s.nodes))
 
     def _explain(self, spec: bytes, flavors: Sequence[FlavorName]) -> tuple[str, ...]:
-        request = gang_request(parse_spec(spec))
+        request = gang_request(spec_from_bytes(spec))
         if self._pool.ledger is None or len(flavors) != len(request.sets):
             raise InvalidArgument("give one flavor for each pod set", path="flavors")
         found = explain_nodes(self._pool.ledger.inventory, request, tuple(flavors))

@@ -20,8 +20,6 @@ from collections.abc import Awaitable, Mapping
 from random import Random
 from typing import TypeVar
 
-from google.protobuf.message import DecodeError
-
 from hanse.agent.cluster.port import (
     PORT_DEADLINE_S,
     WRITE_OPS_MAX,
@@ -40,18 +38,15 @@ from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.ledger import NodeLedger
 from hanse.agent.shell.config import AgentConfig
 from hanse.agent.shell.traces import GangTraces
-from hanse.api.v1 import job_spec_pb2
 from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
 from hanse.kit.tasks import close_iterator, race
 from hanse.kit.telemetry import metrics
-from hanse.model.errors import InvalidArgument
 from hanse.model.ids import NodeName
-from hanse.model.job import JobSpec
 from hanse.model.placement import Level
 from hanse.model.queue import Flavor
 from hanse.shape import encode
-from hanse.wire.job import spec_from_wire
+from hanse.wire.specs import spec_from_bytes
 
 log = logging.getLogger(__name__)
 
@@ -60,15 +55,6 @@ RESYNC_EARLIEST = 0.5  # of its interval: agents that started together would lis
 ANSWER_GRACE_S = 1.0  # the port keeps PORT_DEADLINE_S itself; this catches one that does not
 
 T = TypeVar("T")
-
-
-def parse_spec(data: bytes) -> JobSpec:
-    """A job's spec as the link carries it; InvalidArgument if it is none."""
-    try:
-        message = job_spec_pb2.JobSpec.FromString(data)
-    except DecodeError as error:
-        raise InvalidArgument(f"the bytes are no job spec: {error}", path="spec") from None
-    return spec_from_wire(message)
 
 
 class Pool:
@@ -90,7 +76,7 @@ class Pool:
     """
 
     def __init__(self, config: AgentConfig, cluster: ClusterPort, clock: Clock, rng: Random) -> None:
-        self.gangs = Gangs(parse_spec)
+        self.gangs = Gangs(spec_from_bytes)
         self.ledger: NodeLedger | None = None
         self.claim: Claim | None = None
         self.epoch = Epoch()
@@ -192,7 +178,8 @@ class Pool:
 
     def _poke(self) -> None:
         gangs = self.gangs
-        self._to_write.set()
+        if gangs.to_write:
+            self._to_write.set()
         if gangs.to_place:
             self._to_place.set()
         self.look_at_reports()
