@@ -11,24 +11,24 @@ agent does to publish it anyway; `raw.changes` says what that took. An equal mix
 
 `gang1000_hard_ms_p99`: only requests for which the greedy choice could not prove itself. `nofit_n5000_ms_p99`: a
 refusal with its reason, constraint and numbers. `node_event_us_p50`: one change of one node until the shape is up to
-date. `summary_n5000_typical_bytes`, `summary_worst_bytes`: encoded shapes. `fit_pools*_us_p99`: the fleet index.
-`ratio_to_python_loop`: how many times longer a plain loop over the nodes takes for the same gangs of 1,000 (median
-over median, in this run; see `bench/placement/loop.py`); above 1 we are faster.
+date. `summary_n5000_typical_bytes`, `summary_worst_bytes`: encoded shapes. `fit_pools*_us_p99`: whether one request
+fits, asked of many pools at once (see `bench/placement/fit.py`). `ratio_to_python_loop`: how many times longer a
+plain loop over the nodes takes for the same gangs of 1,000 (median over median, in this run; see
+`bench/placement/loop.py`); above 1 we are faster.
 
 Times are of the thread's processor (nothing here waits); `raw` has those of the wall beside them, which on a shared
 machine contain what others computed. The garbage collector runs as it does in our processes. `raw.proofs` counts how
-often the greedy choice's certificate answered. Arguments: NODES, ROUNDS, HARD, EVENTS, SEED.
+often the greedy choice's certificate answered. Arguments: NODES, ROUNDS, HARD, EVENTS, FITS (requests to each fleet),
+SEED.
 """
 
 import resource
 from collections.abc import Mapping
 
 from bench.contract import BenchArgs, BenchResult, JsonValue
-from bench.placement import events, gangs, hard, summaries
+from bench.placement import events, fit, gangs, hard, summaries
 from bench.placement.clock import quantile
 from hanse.kit.process import settle_memory
-
-FIT_FIGURES = ("fit_pools200_us_p99", "fit_pools1000_us_p99")
 
 
 def run(args: Mapping[str, str]) -> BenchResult:
@@ -36,6 +36,7 @@ def run(args: Mapping[str, str]) -> BenchResult:
     read = BenchArgs(args)
     nodes, rounds = read.whole("NODES", 5_000, least=500), read.whole("ROUNDS", 40)
     wanted, changes = read.whole("HARD", 200), read.whole("EVENTS", 4_000)
+    fit_rounds = read.whole("FITS", 2_000)
     seed = read.whole("SEED", 1, least=0)
     raw: dict[str, JsonValue] = {"args": read.done()}
     settle_memory()
@@ -47,7 +48,8 @@ def run(args: Mapping[str, str]) -> BenchResult:
     figures["node_event_us_p50"], raw["events_us"] = events.measure(nodes, gangs.LOADS[0], changes, seed)
     typical, worst, raw["summary_bytes"] = summaries.measure(nodes, seed)
     figures |= {"summary_n5000_typical_bytes": typical, "summary_worst_bytes": worst}
-    figures |= _fit(raw)
+    fits, raw["fit"] = fit.measure(nodes, fit_rounds, seed)
+    figures |= fits
     raw["peak_memory_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return BenchResult(figures, raw)
 
@@ -82,9 +84,3 @@ def _larger(nodes: int, rounds: int, seed: int, raw: dict[str, JsonValue]) -> di
     got = gangs.measure(nodes, rounds, seed, (gangs.LARGEST,))
     raw["gangs_on_twice_the_nodes"] = got.gangs[gangs.LARGEST].told()
     return {"gang1000_n10000_ms_p50": got.gangs[gangs.LARGEST].ms(0.5)}
-
-
-def _fit(raw: dict[str, JsonValue]) -> dict[str, float | None]:
-    """The fit check over many pools: nobody measures it yet."""
-    raw["fit"] = "not measured: there is no index over the shapes of many pools yet"
-    return dict.fromkeys(FIT_FIGURES)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice
-from hanse.shape.fleet_blocks import Frame, Parents, block, is_narrow
+from hanse.shape.fleet_blocks import Frame, block, is_narrow
 from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints
 from hanse.shape.fleet_rows import Block, Part, Rounding, Sheet
 from hanse.shape.lens import Ask, Ladder, Refused, SetAsk, Table, layered
@@ -210,14 +210,14 @@ class Fleet:
                     self._put_part(pool, g, view)
 
     def _views(self, table: Table) -> tuple[_View, ...]:
-        gpus = tuple(cls.gpus for cls in table.classes)
+        gpus = np.array([cls.gpus for cls in table.classes])
         out: list[_View] = []
         for flavor in sorted({cls.flavor for cls in table.classes}):
             known = self._flavors.setdefault(flavor, _Flavor()).classes
             mine = [i for i, cls in enumerate(table.classes) if cls.flavor == flavor]
-            layer = tuple(mine.index(i) if i in mine else -1 for i in range(len(gpus)))
+            layer = np.array([mine.index(i) if i in mine else -1 for i in range(len(gpus))])
             layers = next(layers for layers in _LAYERS if layers >= len(mine))
-            frame = Frame(layer, gpus, layers, -(-max(gpus[i] for i in mine) // 8) * 8)
+            frame = Frame(layer, gpus, layers, -(-int(gpus[mine].max()) // 8) * 8)
             out.append(_View(flavor, frame, tuple(known.add(table.classes[i], table) for i in mine)))
         return tuple(out)
 
@@ -242,7 +242,7 @@ class Fleet:
         ladder: int,
         view: _View,
         made: Block,
-        parents: Parents,
+        parents: Mapping[bytes, int],
         had: tuple[Sheet, Part] | None,
     ) -> tuple[Sheet, Part]:
         narrow = is_narrow(made, view.frame)

@@ -1,17 +1,15 @@
 """A node group's tree as a `Block` of columns; what lies under equal parents is taken from the block before."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from hanse.shape.domains import Branch, Leaf
-from hanse.shape.fleet_classes import Ints
-from hanse.shape.fleet_rows import NARROW_MAX, SLOTS, Block, Cells, Inner
+from hanse.shape.domains import CLASS_STRIDE, Branch, Leaf
+from hanse.shape.fleet_rows import EXTRA, NARROW_MAX, SLOTS, Block, Cells, Inner
 
-Parents = list[tuple[Branch, int]]
-Before = tuple[Block, Parents]
+Before = tuple[Block, Mapping[bytes, int]]
 _COUNTED: Final = np.int32
 
 
@@ -24,8 +22,8 @@ class Frame(NamedTuple):
         layers, full: class layers, and the most GPUs of a host of the flavor.
     """
 
-    layer: tuple[int, ...]
-    gpus: tuple[int, ...]
+    layer: Cells
+    gpus: Cells
     layers: int
     full: int
 
@@ -35,12 +33,15 @@ class _Outline(NamedTuple):
 
     copies: list[list[int]]
     first: list[list[int]]
-    parents: Parents
-    columns: int
+    parents: list[Branch]
+    widths: list[int]
+    starts: list[int]
 
 
-def block(root: Branch, depth: int, padded: int, frame: Frame, before: Before | None) -> tuple[Block, Parents]:
-    """The group's tree with `depth` levels, and where each parent of lowest domains begins.
+def block(
+    root: Branch, depth: int, padded: int, frame: Frame, before: Before | None
+) -> tuple[Block, Mapping[bytes, int]]:
+    """The group's tree with `depth` levels, and the first column of each parent of lowest domains, by its key.
 
     Args:
         padded: levels of the block; those it has more are trivial ones on top.
@@ -49,13 +50,14 @@ def block(root: Branch, depth: int, padded: int, frame: Frame, before: Before | 
     lines = _outline(root, depth, padded - depth)
     hosts, copies, whole = _columns(lines, frame, before)
     inner = _inner(lines, np.where(copies > 0, whole, 1).min(axis=0))
-    top = (hosts > 0).any(axis=(2, 3)).sum(axis=1) - 1
-    return Block(hosts, copies, whole, _times(lines), inner, top), lines.parents
+    top = (hosts[1:, : frame.full + 1] > 0).any(axis=(2, 3)).sum(axis=1) - 1
+    parents = dict(zip([parent.key for parent in lines.parents], lines.starts, strict=True))
+    return Block(hosts, copies, whole, _times(lines), inner, top), parents
 
 
 def is_narrow(made: Block, frame: Frame) -> bool:
     """Whether 16 bits count the pods of every column."""
-    gpus = (made.hosts[:, 0].sum(axis=0, dtype=np.int64) + 1) * made.copies * max(1, frame.full)
+    gpus = (made.hosts[0, 0].astype(np.int64) + 1) * made.copies * max(1, frame.full)
     return bool(gpus.sum(axis=0).max(initial=0) <= NARROW_MAX)
 
 
@@ -69,11 +71,11 @@ def _outline(root: Branch, depth: int, trivial: int) -> _Outline:
         kids = [pair for node in above for pair in node.kids]
         copies.append([n for _, n in kids])
         above = [kid for kid, _ in kids if isinstance(kid, Branch)]
-    columns = [-(-len(node.kids) // SLOTS) for node in above]
-    starts = _starts(columns)
+    widths = [-(-len(node.kids) // SLOTS) for node in above]
+    starts = _starts(widths)
     if depth > 1:
         first.append(starts)
-    return _Outline(copies, first, list(zip(above, starts, strict=True)), sum(columns))
+    return _Outline(copies, first, above, widths, starts)
 
 
 def _starts(counts: list[int]) -> list[int]:
@@ -82,74 +84,74 @@ def _starts(counts: list[int]) -> list[int]:
 
 def _columns(lines: _Outline, frame: Frame, before: Before | None) -> tuple[Cells, Cells, Cells]:
     """Hosts, copies and whole of every column: taken from before, or counted."""
-    old = {parent.key: at for parent, at in before[1]} if before is not None else {}
-    fresh = [parent for parent, _ in lines.parents if parent.key not in old]
-    made = _counted(fresh, frame)
+    old = before[1] if before is not None else {}
+    fresh = [i for i, parent in enumerate(lines.parents) if parent.key not in old]
+    made = _counted([lines.parents[i] for i in fresh], [lines.widths[i] for i in fresh], frame)
     if before is None or len(fresh) == len(lines.parents):
         return made
-    room = before[0].copies.shape[-1]
-    order: list[int] = []
-    at = room
-    for parent, _ in lines.parents:
-        width = -(-len(parent.kids) // SLOTS)
-        start = old.get(parent.key, -1)
-        if start < 0:
-            start, at = at, at + width
-        order.extend(range(start, start + width))
+    widths = np.array(lines.widths, np.int64)
+    starts = np.array([old.get(parent.key, 0) for parent in lines.parents], np.int64)
+    starts[fresh] = before[0].copies.shape[-1] + np.cumsum(widths[fresh]) - widths[fresh]
+    order = np.repeat(starts - np.array(lines.starts, np.int64), widths) + np.arange(sum(lines.widths))
     pairs = zip(before[0][:3], made, strict=True)
-    hosts, copies, whole = [np.concatenate(pair, axis=-1, dtype=_COUNTED)[..., order] for pair in pairs]
+    hosts, copies, whole = [np.concatenate(pair, axis=-1, dtype=_COUNTED).take(order, axis=-1) for pair in pairs]
     return hosts, copies, whole
 
 
-def _counted(parents: Sequence[Branch], frame: Frame) -> tuple[Cells, Cells, Cells]:
+def _counted(parents: Sequence[Branch], widths: Sequence[int], frame: Frame) -> tuple[Cells, Cells, Cells]:
     """Hosts, copies and whole of the columns of these parents, one after the other."""
-    width = sum([-(-len(parent.kids) // SLOTS) for parent in parents])
-    hosts = np.zeros((frame.layers, frame.full + 1, SLOTS, width), _COUNTED)
+    full, width = frame.full, sum(widths)
+    hosts = np.zeros((frame.layers + 1, full + 1 + EXTRA, SLOTS, width), _COUNTED)
     copies, whole = np.zeros((SLOTS, width), _COUNTED), np.zeros((SLOTS, width), _COUNTED)
-    cells, counts, places, times, wholes = _listed(parents, frame, width)
-    hosts.reshape(-1)[cells] = counts
-    copies.reshape(-1)[places], whole.reshape(-1)[places] = times, wholes
-    return np.cumsum(hosts[:, ::-1], axis=1, dtype=_COUNTED)[:, ::-1], copies, whole
+    if not parents:
+        return hosts, copies, whole
+    lows = [kid for parent in parents for kid, _ in parent.kids if isinstance(kid, Leaf)]
+    numbers, counts = np.frombuffer(b"".join([low.packed for low in lows]), np.int64).reshape(-1, 2).T
+    sizes = np.array([len(low.bins) for low in lows])
+    places = _places([len(parent.kids) for parent in parents], widths)
+    copies.reshape(-1)[places] = [n for parent in parents for _, n in parent.kids]
+    c, free = np.divmod(numbers, CLASS_STRIDE)
+    whole.reshape(-1)[places] = np.logical_and.reduceat(free >= frame.gpus[c], np.cumsum(sizes) - sizes)
+    layer = frame.layer[c]
+    cells = (((layer + 1) * hosts.shape[1] + free) * SLOTS * width + np.repeat(places, sizes))[layer >= 0]
+    hosts.reshape(-1)[cells] = counts[layer >= 0]
+    by_free = hosts[1:, : full + 1]
+    by_free[:] = np.cumsum(by_free[:, ::-1], axis=1)[:, ::-1]
+    hosts[1:, full + 1] = by_free[:, 1:].sum(axis=1)
+    hosts[1:, full + 2] = by_free[:, 2::2].sum(axis=1)
+    hosts[0] = hosts[1:].sum(axis=0)
+    return hosts, copies, whole
 
 
-def _listed(parents: Sequence[Branch], frame: Frame, width: int) -> tuple[list[int], ...]:
-    """Flat indices of cells with their hosts, and of slots with copies and whole."""
-    layer, gpus, size = frame.layer, frame.gpus, SLOTS * width
-    cells: list[int] = []
-    counts: list[int] = []
-    places: list[int] = []
-    wholes: list[int] = []
-    column = 0
-    for parent in parents:
-        for i, (kid, _) in enumerate(parent.kids):
-            assert isinstance(kid, Leaf)
-            place = i % SLOTS * width + column + i // SLOTS
-            whole = 1
-            for c, free, hosts in kid.bins:
-                if free < gpus[c]:
-                    whole = 0
-                if layer[c] >= 0:
-                    cells.append((layer[c] * (frame.full + 1) + free) * size + place)
-                    counts.append(hosts)
-            places.append(place)
-            wholes.append(whole)
-        column += -(-len(parent.kids) // SLOTS)
-    return cells, counts, places, [n for parent in parents for _, n in parent.kids], wholes
+def _places(kids: Sequence[int], widths: Sequence[int]) -> Cells:
+    """By lowest domain, the flat index of its slot."""
+    counts, columns = np.array(kids, np.int64), np.array(widths, np.int64)
+    within = np.arange(sum(kids)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = np.repeat(np.cumsum(columns) - columns, counts)
+    return within % SLOTS * sum(widths) + first + within // SLOTS
 
 
 def _times(lines: _Outline) -> Cells:
     times = np.ones(1, np.int32)
-    counts = [*[len(copies) for copies in lines.copies[1:]], lines.columns]
+    counts = [*[len(copies) for copies in lines.copies[1:]], sum(lines.widths)]
     for copies, first, below in zip(lines.copies, lines.first, counts, strict=True):
-        times = np.repeat(times * np.array(copies, np.int32), np.diff(first, append=below))
+        times = np.repeat(times * np.array(copies, np.int32), _lengths(first, below))
     return times
+
+
+def _lengths(first: Sequence[int], below: int) -> Cells:
+    """Children of each domain."""
+    return np.subtract([*first[1:], below], first)
 
 
 def _inner(lines: _Outline, whole: Cells) -> tuple[Inner, ...]:
     """The inner domains, whose GPUs are all free where those of every child are."""
     out: list[Inner] = []
+    below = sum(lines.widths)
     for copies, first in zip(reversed(lines.copies), reversed(lines.first), strict=True):
-        starts: Ints = np.array(first, np.int64)
+        starts = np.array(first, np.int64)
         whole = np.minimum.reduceat(whole, starts)
-        out.append(Inner(np.array(copies, np.int64), whole.astype(np.int64), starts))
+        several = np.greater(_lengths(first, below), 1).astype(np.int8)
+        out.append(Inner(np.array(copies, np.int32), whole, starts, several))
+        below = len(first)
     return tuple(reversed(out))

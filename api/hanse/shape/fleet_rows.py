@@ -2,9 +2,10 @@
 
 A `Sheet` holds a *part* for each node group of a pool. Distinct lowest domains lie in slots: `SLOTS` of them, all
 children of one parent, make a column, so that a sum or a maximum over siblings is a few operations on long rows. What
-a slot holds are the numbers of hosts with at least 0, 1, 2, … free GPUs, by class layer (a pool's first class of the
-flavor, its second, …): pods per domain, for any density, is a sum of some of these. Columns are summed into their
-parents, those into theirs, up to the part, by `np.add.reduceat`; a number of copies stands beside every domain.
+a slot holds are the numbers of hosts with at least 0, 1, 2, … free GPUs, of all classes and by class layer (a pool's
+first class of the flavor, its second, …): pods per domain, for any density, is a sum of some of these. Columns are
+summed into their parents, those into theirs, up to the part, by `np.add.reduceat`; a number of copies stands beside
+every domain.
 
 Levels are counted from the hosts up, and a part with fewer of them than the sheet has trivial domains on top. So
 pools whose levels have other names lie in one sheet, and a question that means the same level above the hosts of all
@@ -16,20 +17,20 @@ of a sheet is abandoned, the live parts are moved together. The last entry of a 
 no copies, and every unused parent has it as its only child, so unused entries add nothing and exceed nothing.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hanse.shape.domains import Branch
-from hanse.shape.fleet_classes import Density, Ints, Sight
+from hanse.shape.fleet_classes import FREE, Density, Flags, Ints, Sight
 
-Cells = NDArray[np.int16] | NDArray[np.int32] | NDArray[np.int64]
+Cells = NDArray[np.signedinteger]
 
 SLOTS: Final = 8
 NARROW_MAX: Final = 2**15 - 1  # GPUs of one column that 16 bits can count
-_PLANES_KEPT_MAX: Final = 8
+EXTRA: Final = 2
 _COMPACT_COLUMNS_MIN: Final = 256  # a smaller sheet is not worth moving together
 
 
@@ -86,23 +87,25 @@ class _Seen(NamedTuple):
 
     number: Ints
     kinds: list[dict[int, Kind]]
-    reached: NDArray[np.bool_]
+    reached: Flags
     mixed: bool
 
 
 class Inner(NamedTuple):
-    """Domains of one depth: copies, whether all GPUs are free (1 or 0), and the index of the first child."""
+    """Domains of one depth: copies, whether all GPUs are free (1 or 0), the first child, whether it has more."""
 
     copies: Cells
     whole: Cells
     first: Cells
+    several: Cells
 
 
 class Block(NamedTuple):
     """One part, with indices of its own.
 
     Attributes:
-        hosts: [class layer, least free GPUs, slot, column].
+        hosts: [0 for all classes or class layer + 1, least free GPUs, slot, column], and EXTRA sums of these: pods of
+            one GPU, and of two.
         copies, whole: [slot, column].
         times: by column, how many equal columns there are in all: the copies of its parent, of that one's parent, …
         inner: by depth.
@@ -129,16 +132,16 @@ class Part:
     Attributes:
         spans: (start, room) by depth, the columns last.
         sizes: how much of the room is used.
-        parents: of lowest domains, with the column at which each begins: for what a change leaves as it was.
+        parents: of lowest domains, by key the column at which each begins: for what a change leaves as it was.
     """
 
     number: int
     spans: list[tuple[int, int]]
     sizes: list[int]
-    parents: list[tuple[Branch, int]]
+    parents: Mapping[bytes, int]
 
 
-_INNER: Final = (np.int32, np.int32, np.int64)
+_INNER: Final = (np.int32, np.int32, np.int64, np.int8)
 
 
 class _Rows:
@@ -180,12 +183,12 @@ class Sheet:
 
     def _clear(self) -> None:
         layers, depth = self.layers, self.depth
-        self._hosts = _Rows(layers, self.full + 1, SLOTS, dtype=self._dtype)
+        self._hosts = _Rows(layers + 1, self.full + 1 + EXTRA, SLOTS, dtype=self._dtype)
         self._copies = _Rows(SLOTS, dtype=self._dtype)
         self._whole = _Rows(SLOTS, dtype=self._dtype)
         self._times = _Rows(dtype=np.int32)
         self._inner = [tuple(_Rows(dtype=kind) for kind in _INNER) for _ in range(depth - 1)]
-        self._planes: dict[Kind, _Rows] = {}
+        self._scratch: tuple[Cells, Cells] = (np.zeros((SLOTS, 0), self._dtype),) * 2
         self._parts: list[Part | None] = []
         self._slot = _Rows(dtype=np.int64)
         self._classes = _Rows(layers, dtype=np.int64)
@@ -199,23 +202,21 @@ class Sheet:
     @property
     def slots(self) -> Ints:
         """By part, the number of its pool; -1 for a part that is gone."""
-        return self._slot.now  # type: ignore[return-value]
+        return self._slot.now
 
     @property
     def classes(self) -> Ints:
         """By class layer and part, the class; -1 for none."""
-        return self._classes.now  # type: ignore[return-value]
+        return self._classes.now
 
     @property
     def ladders(self) -> Ints:
         """By part, the number of its list of levels."""
-        return self._ladder.now  # type: ignore[return-value]
+        return self._ladder.now
 
     # ---- changes ---------------------------------------------------------------------------------------------
 
-    def add(
-        self, slot: int, ladder: int, classes: list[int], block: Block, parents: list[tuple[Branch, int]]
-    ) -> Part:
+    def add(self, slot: int, ladder: int, classes: list[int], block: Block, parents: Mapping[bytes, int]) -> Part:
         """A new part at the end. `classes` of its layers, as many as it has."""
         part = Part(self._slot.extend(1), [], block.sizes, parents)
         for rows in (self._ladder, self._classes, self._top, self._starts):
@@ -224,8 +225,6 @@ class Sheet:
         for depth, size in enumerate(block.sizes):
             room = size + 2 + size // 8
             part.spans.append(([rows.extend(room) for rows in self._rows_at(depth)].pop(), room))
-        for plane in self._planes.values():
-            plane.extend(part.spans[-1][1])
         self._starts.all[:, part.number] = [start for start, _ in part.spans]
         self._classes.all[:, part.number] = classes + [-1] * (self.layers - len(classes))
         self._slot.all[part.number], self._ladder.all[part.number] = slot, ladder
@@ -233,7 +232,7 @@ class Sheet:
         self._write(part, block)
         return part
 
-    def change(self, part: Part, block: Block, parents: list[tuple[Branch, int]]) -> Part:
+    def change(self, part: Part, block: Block, parents: Mapping[bytes, int]) -> Part:
         """The part with new content; where it lies now."""
         if all(size < room for size, (_, room) in zip(block.sizes, part.spans, strict=True)):
             part.sizes, part.parents = block.sizes, parents
@@ -258,14 +257,11 @@ class Sheet:
 
     def _compact(self) -> None:
         live = [(part, self._named(part), self.block(part)) for part in self._parts if part is not None]
-        planes = list(self._planes)
         self._clear()
         for part, named, block in live:
             moved = self.add(*named, block, part.parents)
             part.number, part.spans = moved.number, moved.spans
             self._parts[part.number] = part
-        for kind in planes:
-            self._plane(kind)
 
     def block(self, part: Part) -> Block:
         """The part's content, as it lies here until the next change."""
@@ -273,8 +269,8 @@ class Sheet:
         inner: list[Inner] = []
         for depth, size in enumerate(part.sizes[:-1]):
             start, below = part.spans[depth][0], part.spans[depth + 1][0]
-            copies, whole, first = [rows.all[start : start + size] for rows in self._rows_at(depth)]
-            inner.append(Inner(copies, whole, first - below))
+            copies, whole, first, several = [rows.all[start : start + size] for rows in self._rows_at(depth)]
+            inner.append(Inner(copies, whole, first - below, several))
         hosts, copies, whole, times = [rows.all[..., columns] for rows in self._rows_at(self.depth - 1)]
         return Block(hosts, copies, whole, times, tuple(inner), self._top.all[:, part.number])
 
@@ -290,8 +286,6 @@ class Sheet:
             used = start + cells.shape[-1]
             rows.all[..., start:used] = cells
             rows.all[..., used:end] = 0
-        for kind, plane in self._planes.items():
-            plane.all[..., start:end] = self._counted(kind, self._hosts.all[..., start:end])
         for depth, inner in enumerate(block.inner):
             self._write_inner(depth, part, inner)
         self._top.all[:, part.number] = block.top
@@ -299,11 +293,12 @@ class Sheet:
     def _write_inner(self, depth: int, part: Part, inner: Inner) -> None:
         (start, room), (below, below_room) = part.spans[depth : depth + 2]
         used = start + len(inner.copies)
-        copies, whole, first = self._inner[depth]
-        copies.all[start:used], whole.all[start:used] = inner.copies, inner.whole
-        first.all[start:used] = inner.first + below
-        copies.all[used : start + room] = 0
-        first.all[used : start + room] = below + below_room - 1
+        for rows, cells in zip(self._inner[depth], inner, strict=True):
+            rows.all[start:used] = cells
+            rows.all[used : start + room] = 0
+        first = self._inner[depth][2].all
+        first[start:used] += below
+        first[used : start + room] = below + below_room - 1
 
     # ---- questions -------------------------------------------------------------------------------------------
 
@@ -319,8 +314,8 @@ class Sheet:
             return self._on_one_host(seen)
         pods = self._in_slots(seen)
         if how.exclusive == 1:
-            pods = pods * self._whole.now
-        pods = _floored(pods, how.floors, 1)
+            pods = np.multiply(pods, self._whole.now, out=self._room(pods, 0))
+        pods = _floored(pods, how.floors, 1, self._room(pods, 0))
         starts = self._starts.now
         if how.required == 1:
             return _reached(np.maximum.reduceat(np.maximum.reduce(pods, axis=0), starts[-1]), seen)
@@ -329,7 +324,7 @@ class Sheet:
         if how.required < 0 and len(how.floors) < 2 and how.exclusive < 2:  # nothing happens on the way up
             return _reached(np.add.reduceat(wide * self._times.now, starts[-1]), seen)
         for level in range(2, self.depth + 1):
-            copies, whole, first = self._inner[self.depth - level]
+            copies, whole, first, _ = self._inner[self.depth - level]
             wide = self._joined(wide) if level == 2 else np.add.reduceat(wide, first.now)
             if how.exclusive == level:
                 wide = wide * whole.now
@@ -343,10 +338,8 @@ class Sheet:
         """Columns summed by parent. Most parents have one column; only the others are summed up."""
         first = self._inner[-1][2].now
         if self._split is None:
-            after = np.append(first[1:], self._copies.used)
-            several = np.flatnonzero(after - first > 1)
-            bounds = np.column_stack((first[several], after[several])).reshape(-1)
-            self._split = several, bounds[: len(bounds) - int(after[-1] - first[-1] > 1)]
+            several = self._inner[-1][3].now.view(np.bool_).nonzero()[0]  # never the last one, which is unused
+            self._split = several, np.stack((first[several], first[several + 1]), axis=1).reshape(-1)
         several, bounds = self._split
         sums = wide.take(first)
         if len(several):
@@ -370,16 +363,20 @@ class Sheet:
 
     def _in_slots(self, seen: _Seen) -> Cells:
         """Pods by slot and column; of parts that are not reached, anything."""
-        total: Cells | None = None
-        for layer, kinds in enumerate(seen.kinds):
+        different = {kind for kinds in seen.kinds for kind in kinds.values()}
+        if not seen.mixed and len(different) == 1:
+            return self._counted(different.pop(), 0, 0)
+        wide = any(not kind.density.gpus for kind in different)
+        total = self._copies.now.astype(np.int64) if wide else self._room(self._copies.now, 0)
+        assert total is not None  # the copies have the type that is computed in
+        total.fill(0)
+        for layer, kinds in enumerate(seen.kinds, 1):
             for n, kind in kinds.items():
-                pods = self._plane(kind)[layer]
-                if seen.mixed or len(kinds) > 1:
-                    pods = pods * self._over_columns(seen.number[layer] == n)
-                total = pods if total is None else total + pods
-        return np.zeros_like(self._copies.now) if total is None else total
+                pods, chosen = self._counted(kind, layer, 1), self._over_columns(seen.number[layer - 1] == n)
+                total += np.multiply(pods, chosen, out=self._room(pods, 1))
+        return total
 
-    def _over_columns(self, chosen: NDArray[np.bool_]) -> Cells:
+    def _over_columns(self, chosen: Flags) -> Cells:
         if self._widths is None:
             self._widths = np.diff(self._starts.now[-1], append=self._copies.used)
         return chosen.astype(self._dtype).repeat(self._widths)
@@ -394,39 +391,39 @@ class Sheet:
 
     # ---- counting --------------------------------------------------------------------------------------------
 
-    def _plane(self, kind: Kind) -> Cells:
-        """Pods of every slot, by class layer."""
-        if not kind.density.gpus:
-            return self._counted(kind, self._hosts.now)
-        found = self._planes.pop(kind, None)
-        if found is None:
-            if len(self._planes) >= _PLANES_KEPT_MAX:
-                self._planes.pop(next(iter(self._planes)))  # the one that was not asked for the longest
-            found = _Rows(self.layers, SLOTS, dtype=self._dtype)
-            found.extend(self._copies.used)
-            found.all[..., : found.used] = self._counted(kind, self._hosts.now)
-        self._planes[kind] = found
-        return found.now
-
-    def _counted(self, kind: Kind, hosts: Cells) -> Cells:
+    def _counted(self, kind: Kind, layer: int, room: int) -> Cells:
+        """Pods of every slot, of one layer of `hosts`; not to be changed."""
+        hosts: Cells = self._hosts.now[layer]
+        if kind.step == 1 and kind.density.most == FREE and not kind.whole and kind.density.gpus in (1, 2):
+            return np.asarray(hosts[self.full + kind.density.gpus])
         if not kind.density.gpus:
             hosts = hosts.astype(np.int64)  # pods of a host are bounded by what is asked for alone
         total: Cells | None = None
         for free, more in kind.rises(self.full):
-            pods = hosts[:, free] if more == 1 else hosts[:, free] * more
-            total = pods if total is None else total + pods
-        return np.zeros_like(hosts[:, 0]) if total is None else total
+            pods = hosts[free]
+            if more != 1:
+                pods = pods * more
+            total = pods if total is None else np.add(total, pods, out=self._room(pods, room))
+        return np.zeros_like(hosts[0]) if total is None else total
+
+    def _room(self, like: Cells, number: int) -> Cells | None:
+        """One of two arrays to compute in, as large as the columns; None for cells of another size."""
+        if like.dtype != self._dtype:
+            return None
+        if self._scratch[number].shape[-1] != self._copies.all.shape[-1]:
+            self._scratch = (np.empty_like(self._copies.all), np.empty_like(self._copies.all))
+        return self._scratch[number][:, : self._copies.used]
 
 
 def _reached(most: Cells, seen: _Seen) -> Ints:
     return np.where(seen.reached, most, 0).astype(np.int64)
 
 
-def _floored(pods: Cells, floors: tuple[int, ...], level: int) -> Cells:
+def _floored(pods: Cells, floors: tuple[int, ...], level: int, out: Cells | None = None) -> Cells:
     """Whole slices only."""
     size = floors[level - 1] if level <= len(floors) else 0
     if size < 2:
         return pods
     if size > np.iinfo(pods.dtype).max:
         return np.zeros_like(pods)
-    return pods // size * size
+    return np.multiply(np.floor_divide(pods, size, out=out), size, out=out)
