@@ -18,6 +18,7 @@ from hanse.model.job import (
     PodTemplate,
     RestartPolicy,
     Slice,
+    Spread,
     Topology,
     Volume,
     VolumeKind,
@@ -36,7 +37,10 @@ topologies = st.builds(
     Topology,
     texts,
     texts,
-    st.lists(st.builds(Slice, st.integers(0, 99), texts, st.booleans()), max_size=3).map(tuple),
+    st.lists(st.builds(Slice, st.integers(0, 99), *[texts, *[st.booleans()] * 3]), max_size=3).map(tuple),
+    texts,
+    st.none() | st.builds(Spread, texts, st.integers(-5, 2**40)),
+    words,
 )
 volumes = st.builds(Volume, texts, st.sampled_from(VolumeKind), texts, texts, st.booleans())
 templates = st.builds(

@@ -143,17 +143,14 @@ def _flavors(spec: JobSpec, terms: Terms) -> None:
 def _levels(spec: JobSpec, world: World) -> None:
     """Every level is known to a pool at least, as key or alias; while no pool has told its levels, all pass."""
     for index, pod_set in enumerate(spec.pod_sets):
-        topology, at = pod_set.topology, f"pod_sets[{index}]"
-        named = [("required", topology.required), ("preferred", topology.preferred)]
-        named += [(f"slices[{i}].level", layer.level) for i, layer in enumerate(topology.slices)]
-        for name, level in named:
-            if level and world.levels and level not in world.levels:
+        for name, level in pod_set.topology.levels:
+            if world.levels and level not in world.levels:
                 aliases = {HOST_ALIAS, *(one.alias for pool in world.pools for one in pool.levels)}
                 hint = did_you_mean(level, world.levels) or f"; pools have {listed(aliases)}"
                 raise InvalidArgument(
                     f"no pool has a topology level {quoted(level)}{hint}",
                     reason=Reason.LEVEL_UNKNOWN.name,
-                    path=f"{at}.{name}",
+                    path=f"pod_sets[{index}].{name}",
                 )
 
 

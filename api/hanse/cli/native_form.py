@@ -29,6 +29,7 @@ _OPERATORS: Final = {
     Operator.DOES_NOT_EXIST: "DoesNotExist",
     Operator.GT: "Gt",
     Operator.LT: "Lt",
+    Operator.VERSION_AT_LEAST: "VersionAtLeast",
 }
 _EFFECTS: Final = {
     Effect.NO_SCHEDULE: "NoSchedule",
@@ -134,7 +135,16 @@ def _toleration(one: Toleration) -> dict[str, object]:
 
 def _topology(topology: Topology) -> dict[str, object]:
     slices = [
-        {"size": one.size, "level": one.level, **({"exclusive": True} if one.exclusive else {})}
+        {"size": one.size, "level": one.level}
+        | _given(exclusive=one.exclusive, ragged=one.ragged, preferred=one.preferred)
         for one in topology.slices
     ]
-    return _given(required=topology.required, preferred=topology.preferred, slices=slices)
+    spread = topology.spread
+    return _given(
+        required=topology.required,
+        preferred=topology.preferred,
+        slices=slices,
+        balanced=topology.balanced,
+        spread={"level": spread.level, "max_pods": spread.max_pods} if spread else {},
+        same=list(topology.same),
+    )

@@ -1,9 +1,12 @@
-"""The JSON of `hanse convert FILE -o json`: every named field present, integers as numbers, canonical units."""
+"""The JSON of `hanse convert FILE -o json`: every named field present, integers as numbers, canonical units.
 
-from typing import TypedDict
+Fields that few jobs use are there only where a job says something in them.
+"""
+
+from typing import NotRequired, TypedDict
 
 from hanse.manifests.converted import Converted, ImportedJob
-from hanse.model.job import PodSet
+from hanse.model.job import PodSet, Slice
 
 
 class SliceJson(TypedDict):
@@ -12,6 +15,15 @@ class SliceJson(TypedDict):
     size: int
     level: str
     exclusive: bool
+    ragged: NotRequired[bool]
+    preferred: NotRequired[bool]
+
+
+class SpreadJson(TypedDict):
+    """At most so many pods in one domain of a level."""
+
+    level: str
+    max_pods: int
 
 
 class PodSetJson(TypedDict):
@@ -24,6 +36,9 @@ class PodSetJson(TypedDict):
     required_level: str
     preferred_level: str
     slices: list[SliceJson]
+    balanced_level: NotRequired[str]
+    spread: NotRequired[SpreadJson]
+    same_labels: NotRequired[list[str]]
 
 
 class JobJson(TypedDict):
@@ -77,12 +92,28 @@ def _job(job: ImportedJob) -> JobJson:
 
 def _pod_set(pod_set: PodSet) -> PodSetJson:
     topology = pod_set.topology
-    return {
+    answer: PodSetJson = {
         "name": pod_set.name,
         "count": pod_set.count,
         "min_count": pod_set.min_count,
         "resources": dict(pod_set.resources),
         "required_level": topology.required,
         "preferred_level": topology.preferred,
-        "slices": [{"size": s.size, "level": s.level, "exclusive": s.exclusive} for s in topology.slices],
+        "slices": [_slice(layer) for layer in topology.slices],
     }
+    if topology.balanced:
+        answer["balanced_level"] = topology.balanced
+    if topology.spread:
+        answer["spread"] = {"level": topology.spread.level, "max_pods": topology.spread.max_pods}
+    if topology.same:
+        answer["same_labels"] = list(topology.same)
+    return answer
+
+
+def _slice(layer: Slice) -> SliceJson:
+    answer: SliceJson = {"size": layer.size, "level": layer.level, "exclusive": layer.exclusive}
+    if layer.ragged:
+        answer["ragged"] = True
+    if layer.preferred:
+        answer["preferred"] = True
+    return answer

@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from hanse.manifests.fields import Field
-from hanse.manifests.node_choice import EFFECTS, expression, label_requirements
+from hanse.manifests.node_choice import EFFECTS, OWN_OPERATORS, expression, label_requirements
 from hanse.manifests.tree import Row, Scalar, Table
 from hanse.model.job import EnvVar
 from hanse.model.names import quoted
@@ -52,7 +52,7 @@ def requirements(field: Field) -> tuple[Requirement, ...]:
     """Conditions on node labels, all of which must hold: `{key: value}` or `[{key, operator, values}]`."""
     if isinstance(field.node, Table):
         return label_requirements(field)
-    return tuple(expression(item) for item in field.items())
+    return tuple(expression(item, OWN_OPERATORS) for item in field.items())
 
 
 def tolerations_of(field: Field | None) -> tuple[Toleration, ...]:

@@ -21,6 +21,7 @@ OPERATORS: Final[Mapping[str, Operator]] = {
     "Gt": Operator.GT,
     "Lt": Operator.LT,
 }
+OWN_OPERATORS: Final[Mapping[str, Operator]] = {**OPERATORS, "VersionAtLeast": Operator.VERSION_AT_LEAST}
 EFFECTS: Final[Mapping[str, Effect]] = {
     "": Effect.UNSPECIFIED,
     "NoSchedule": Effect.NO_SCHEDULE,
@@ -49,13 +50,13 @@ def label_requirements(labels: Field) -> tuple[Requirement, ...]:
     return tuple(_checked(Requirement(key, Operator.IN, (value.text(),)), value) for key, value in labels.entries())
 
 
-def expression(field: Field) -> Requirement:
+def expression(field: Field, operators: Mapping[str, Operator] = OPERATORS) -> Requirement:
     """One `{key, operator, values}`."""
     field.only(("key", "operator", "values"))
-    operator = field.need("operator").one_of(*OPERATORS)
+    operator = field.need("operator").one_of(*operators)
     values = field.get("values")
     texts = tuple(value.text() for value in values.items()) if values else ()
-    return _checked(Requirement(field.need("key").word(), OPERATORS[operator], texts), field)
+    return _checked(Requirement(field.need("key").word(), operators[operator], texts), field)
 
 
 def tolerations(spec: Field, notes: Notes) -> tuple[Toleration, ...]:

@@ -12,6 +12,7 @@ from hanse.model.selectors import Selector, Toleration
 PODS_PER_JOB_MAX = 100_000
 POD_SETS_PER_JOB_MAX = 16
 SLICE_LAYERS_MAX = 3
+SAME_LABELS_MAX = 4
 POOLS_PER_JOB_MAX = 8
 SPEC_BYTES_MAX = 65_536
 NAME_CHARS_MAX = 253
@@ -67,11 +68,23 @@ class Slice:
 
     Attributes:
         exclusive: no other job may use the domain that holds the group.
+        ragged: of the first layer: the pods need not divide into groups; the last group has what is left over.
+        preferred: kept where that is possible; a gang is not refused for it.
     """
 
     size: int
     level: str
     exclusive: bool = False
+    ragged: bool = False
+    preferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """At most `max_pods` pods of the set in any one domain of `level`; a domain lost is at most so much lost."""
+
+    level: str
+    max_pods: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +95,25 @@ class Topology:
         required: level (label key or alias) of which one domain must hold the whole set; "" for none.
         preferred: level that should hold it; falls back level by level to coarser ones.
         slices: up to SLICE_LAYERS_MAX layers, coarse to fine; each size divides the one before.
+        balanced: level over whose domains the pods are shared out as evenly as can be; "" for none.
+        spread: how many pods one domain of a level may hold; None for any number.
+        same: label keys; all pods of the gang whose sets name a key are on nodes with one value of it.
     """
 
     required: str = ""
     preferred: str = ""
     slices: tuple[Slice, ...] = ()
+    balanced: str = ""
+    spread: Spread | None = None
+    same: tuple[str, ...] = ()
+
+    @property
+    def levels(self) -> tuple[tuple[str, str], ...]:
+        """(where it stands in the spec, level) of every level that is named."""
+        named = [("required", self.required), ("preferred", self.preferred), ("balanced", self.balanced)]
+        named += [(f"slices[{i}].level", layer.level) for i, layer in enumerate(self.slices)]
+        named += [("spread.level", self.spread.level)] if self.spread else []
+        return tuple((path, level) for path, level in named if level)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass
 
 from hanse.model.ids import FlavorName, QueueUid
-from hanse.model.job import JobSpec, Topology
+from hanse.model.job import JobSpec, Slice, Topology
 from hanse.model.resources import Resources
 from hanse.model.selectors import Selector, Toleration
 
@@ -76,11 +76,21 @@ def _canonical(request: GangRequest) -> list[object]:
                 s.topology.required,
                 s.topology.preferred,
                 [[x.size, x.level, x.exclusive] for x in s.topology.slices],
+                *_rare(s.topology),
             ],
         ]
         for s in request.sets
     ]
     return [request.max_pools, sets]
+
+
+def _rare(topology: Topology) -> list[object]:
+    """What few requests say; nothing for the others, whose hashes stay as they were."""
+    marks = [[x.ragged, x.preferred] for x in topology.slices]
+    spread = [topology.spread.level, topology.spread.max_pods] if topology.spread else []
+    said: list[object] = [marks, topology.balanced, spread, list(topology.same)]
+    plain = tuple(Slice(x.size, x.level, x.exclusive) for x in topology.slices)
+    return said if topology != Topology(topology.required, topology.preferred, plain) else []
 
 
 def class_hash(queue: QueueUid, request: GangRequest) -> int:

@@ -1,18 +1,20 @@
-"""Node selection and tolerations, with the exact semantics of Kubernetes.
+"""Node selection and tolerations, with the exact semantics of Kubernetes, and one operator more: versions.
 
 A selector is an OR of terms; a term is an AND of requirements; an empty selector matches every node. Constraints
 that come from several places are ANDed into every term (`Selector.and_`), never appended as one more term, which
 would widen the selection.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum, unique
+from typing import Final
 
 
 @unique
 class Operator(IntEnum):
-    """The operators of a Kubernetes node selector requirement."""
+    """The operators of a Kubernetes node selector requirement, and VERSION_AT_LEAST."""
 
     UNSPECIFIED = 0
     IN = 1
@@ -21,6 +23,7 @@ class Operator(IntEnum):
     DOES_NOT_EXIST = 4
     GT = 5
     LT = 6
+    VERSION_AT_LEAST = 7  # ours: a dotted version, compared number by number
 
 
 def _integer(text: str) -> int | None:
@@ -28,6 +31,27 @@ def _integer(text: str) -> int | None:
         return int(text)
     except ValueError:
         return None
+
+
+_VERSION: Final = re.compile(r"v?([0-9]{1,9}(?:\.[0-9]{1,9})*)(?:[-_+].*)?")
+
+
+def version_of(text: str) -> tuple[int, ...] | None:
+    """The numbers of a dotted version: 550.54.15 → (550, 54, 15). A leading v and a suffix from -, _ or + on are left
+    out, so are zeros at the end; None if it is no version."""
+    match = _VERSION.fullmatch(text)
+    if match is None:
+        return None
+    numbers = [int(part) for part in match[1].split(".")]
+    while numbers and not numbers[-1]:
+        numbers.pop()
+    return tuple(numbers)
+
+
+def at_least(text: str, least: str) -> bool:
+    """Whether a version is the same as another or newer; false if one of them is no version."""
+    mine, wanted = version_of(text), version_of(least)
+    return mine is not None and wanted is not None and mine >= wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +76,8 @@ class Requirement:
                 return value is None
             case Operator.GT | Operator.LT:
                 return self._compares(value)
+            case Operator.VERSION_AT_LEAST:
+                return value is not None and len(self.values) == 1 and at_least(value, self.values[0])
             case Operator.UNSPECIFIED:
                 return False
 

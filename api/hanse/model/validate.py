@@ -18,12 +18,14 @@ from hanse.model.job import (
     POD_SETS_PER_JOB_MAX,
     PODS_PER_JOB_MAX,
     POOLS_PER_JOB_MAX,
+    SAME_LABELS_MAX,
     SLICE_LAYERS_MAX,
     JobSpec,
     OnPoolLost,
     PodSet,
     PodTemplate,
     Slice,
+    Topology,
     VolumeKind,
 )
 from hanse.model.names import (
@@ -39,7 +41,7 @@ from hanse.model.names import (
 )
 from hanse.model.queue import FLAVORS_MAX
 from hanse.model.resources import AMOUNT_MAX, DEVICE_MILLI, GPU_MILLI, GPU_RESOURCES, Resources
-from hanse.model.selectors import Operator, Requirement, Selector, Toleration
+from hanse.model.selectors import Operator, Requirement, Selector, Toleration, version_of
 
 DURATION_S_MAX: Final = 10 * 366 * 24 * 3600
 START_SKEW_S_MAX: Final = 24 * 3600
@@ -256,8 +258,12 @@ def check_requirement(requirement: Requirement, *, path: str, line: int = 0) -> 
         case Operator.GT | Operator.LT:
             if len(values) != 1 or not values[0].lstrip("+-").isdecimal():
                 at.refuse("SELECTOR_INVALID", f"{name} needs exactly one integer")
+        case Operator.VERSION_AT_LEAST:
+            if len(values) != 1 or version_of(values[0]) is None:
+                at.refuse("SELECTOR_INVALID", f"{name} needs exactly one version, such as 550.54.15")
         case Operator.UNSPECIFIED:
-            at.refuse("SELECTOR_INVALID", "no operator; use In, NotIn, Exists, DoesNotExist, Gt or Lt")
+            known = "In, NotIn, Exists, DoesNotExist, Gt, Lt or VersionAtLeast"
+            at.refuse("SELECTOR_INVALID", f"no operator; use {known}")
     for value in values:
         if not is_label_value(value) and requirement.operator not in (Operator.GT, Operator.LT):
             at.refuse("SELECTOR_INVALID", f"{quoted(value)} is not a valid label value")
@@ -274,28 +280,50 @@ def _toleration(at: _Place, toleration: Toleration) -> None:
 
 def _topology(at: _Place, pod_set: PodSet) -> None:
     topology = pod_set.topology
-    for name, level in (("required", topology.required), ("preferred", topology.preferred)):
-        if level:
-            _key(at.at(name), level, "LEVEL_INVALID", "topology level")
+    for name, level in topology.levels:
+        _key(at.at(name), level, "LEVEL_INVALID", "topology level")
+    _spread(at.at("spread"), topology)
+    _same(at.at("same"), topology)
     slices = at.at("slices")
     slices.at_most(topology.slices, SLICE_LAYERS_MAX, "slice layers")
     _unique(slices, [s.level for s in topology.slices], "level")
     whole, what = pod_set.count, f"the {pod_set.count} pods of {quoted(pod_set.name)}"
     for index, layer in enumerate(topology.slices):
-        _slice(slices.item(index), layer, whole, what)
+        _slice(slices.item(index), layer)
+        if whole % layer.size and not (layer.ragged and index == 0):
+            hint = ", or say ragged: true" if index == 0 else ""
+            slices.item(index).at("size").refuse(
+                "SLICE_SIZE", f"{layer.size} does not divide {what}; change one of the two so that it does{hint}"
+            )
         whole, what = layer.size, f"the slice size {layer.size} of the layer before"
 
 
-def _slice(at: _Place, layer: Slice, whole: int, what: str) -> None:
+def _spread(at: _Place, topology: Topology) -> None:
+    spread = topology.spread
+    if spread is not None and not spread.level:
+        at.at("level").refuse("LEVEL_INVALID", "a spread needs a level: the domains that the pods are spread over")
+    if spread is not None and spread.max_pods < 1:
+        at.at("max_pods").refuse("COUNT_OUT_OF_RANGE", f"at most {spread.max_pods} pods in one; allow at least 1")
+
+
+def _same(at: _Place, topology: Topology) -> None:
+    if topology.same:
+        at.refuse("NOT_SUPPORTED", "one value of a label for all pods is not supported yet; leave it out")
+    at.at_most(topology.same, SAME_LABELS_MAX, "labels")
+    for index, key in enumerate(topology.same):
+        _key(at.item(index), key, "LABEL_INVALID", "label key")
+    _unique(at, topology.same, "label")
+
+
+def _slice(at: _Place, layer: Slice) -> None:
     if layer.size < 1:
         at.at("size").refuse("SLICE_SIZE", f"a slice of {layer.size} pods; it needs at least 1")
-    if whole % layer.size:
-        at.at("size").refuse(
-            "SLICE_SIZE", f"{layer.size} does not divide {what}; change one of the two so that it does"
+    if layer.preferred and layer.exclusive:
+        at.at("preferred").refuse(
+            "CONTRADICTION", "a slice is exclusive or preferred, not both; leave one of the two out"
         )
     if not layer.level:
         at.at("level").refuse("LEVEL_INVALID", "a slice needs a level: the domain that holds each group")
-    _key(at.at("level"), layer.level, "LEVEL_INVALID", "topology level")
 
 
 def _template(at: _Place, template: PodTemplate) -> None:

@@ -36,11 +36,12 @@ class Cap:
         solved: what `solve` found for numbers of pods that were asked for.
         lens: through which the domain is seen; None where its hosts were counted one by one.
         heaps: see `bounds`.
+        capped: some place may be given fewer pods than its parts could hold.
     """
 
     __slots__ = (
-        "_census", "_depth", "_facts", "_full", "_hist", "_kids", "_low", "_parts", "fit", "heaps", "lens", "node",
-        "peak", "single", "solved", "step",
+        "_census", "_depth", "_facts", "_full", "_hist", "_kids", "_low", "_parts", "capped", "fit", "heaps", "lens",
+        "node", "peak", "single", "solved", "step",
     )  # fmt: skip
 
     def __init__(
@@ -55,11 +56,13 @@ class Cap:
         free: int = -1,
         whole: bool = False,
         whole_hosts: int = 0,
+        capped: bool = False,
     ) -> None:
         self.node = node
         self.fit = fit
         self.step = step
         self.peak = peak
+        self.capped = capped
         self.single: dict[int, tuple[int, ...] | None] = {}
         self.solved: dict[int, Found] = {}
         self.heaps: dict[int, Heap] = {}
@@ -240,7 +243,7 @@ def _alone(node: Leaf, lens: Lens, depth: int) -> Cap:
     cap = _viewed(node, lens, depth, 0, (0, 0), lens.steps[depth + 1])
     fit = sum([most * hosts for most, hosts, *_ in cap.hist])
     cap.fit = _rounded(fit, lens, depth, whole=lens.exclusive != depth or cap.whole)
-    cap.peak = (cap.fit, cap.hist[0][0] if cap.fit else 0)
+    cap.peak = _peak(lens, cap.fit, cap.hist[0][0] if cap.fit else 0)
     return _memorised(node, lens, cap)
 
 
@@ -250,7 +253,8 @@ def _remembered(node: Node, lens: Lens, depth: int, fit: int, peak: tuple[int, .
 
 def _viewed(node: Node, lens: Lens, depth: int, fit: int, peak: tuple[int, ...], step: int) -> Cap:
     """A domain whose parts are derived when somebody asks."""
-    cap = Cap(node, fit, () if isinstance(node, Leaf) else None, None, step=step, peak=peak)
+    kids = () if isinstance(node, Leaf) else None
+    cap = Cap(node, fit, kids, None, step=step, peak=peak, capped=bool(lens.caps))
     cap.lens = lens
     cap._depth = depth
     return cap
@@ -286,9 +290,10 @@ def _fill(found: list[tuple[Branch, int]], lens: Lens) -> None:
     pods = lens.bins.pods[bins.numbers]
     peaks = np.maximum.reduceat(pods, firsts)
     fits = np.add.reduceat(pods * bins.hosts, firsts)
-    if lens.floors[depth + 1] > 1 or lens.exclusive == depth + 1:
+    if lens.floors[depth + 1] > 1 or lens.exclusive == depth + 1 or lens.caps:
         fits = _floored(fits, bins, firsts, lens, depth + 1)
         none = fits == 0
+        peaks = np.minimum(peaks, fits) if lens.caps else peaks
         peaks[none] = 0
         pods[np.repeat(none, bins.sizes)] = 0
     _part(found, lens, (fits, peaks, pods), bins.copies)
@@ -296,6 +301,8 @@ def _fill(found: list[tuple[Branch, int]], lens: Lens) -> None:
 
 def _floored(fits: Ints, bins: Bins, firsts: Ints, lens: Lens, depth: int) -> Ints:
     size = lens.floors[depth]
+    if lens.caps and lens.caps[depth]:
+        fits = np.minimum(fits, _capped(lens, depth))
     if size > 1:
         fits = fits // size * size
     if lens.exclusive == depth:
@@ -320,7 +327,7 @@ def _part(found: list[tuple[Branch, int]], lens: Lens, low: tuple[Ints, Ints, In
         at_bin += bins
         fit = _rounded(sums[i], lens, depth, whole=depth < 0 or lens.exclusive != depth or cap.whole)
         cap.fit = fit
-        cap.peak = (fit, widest[i], tallest[i]) if fit else (0, 0, 0)
+        cap.peak = _peak(lens, fit, widest[i], tallest[i]) if fit else (0, 0, 0)
         _memorised(node, lens, cap)
 
 
@@ -344,7 +351,20 @@ def _rounded(fit: int, lens: Lens, depth: int, *, whole: bool) -> int:
     size = lens.floors[depth]
     if lens.exclusive == depth and not whole:
         return 0
+    if lens.caps and lens.caps[depth]:
+        fit = min(fit, _capped(lens, depth))
     return fit // size * size if size else fit
+
+
+def _capped(lens: Lens, depth: int) -> int:
+    """The most pods that a domain may be given, in what its parts come in multiples of."""
+    step = lens.steps[depth + 1]
+    return lens.caps[depth] // step * step
+
+
+def _peak(lens: Lens, fit: int, *below: int) -> tuple[int, ...]:
+    """Nothing below a domain may be given more than the domain."""
+    return (fit, *[min(fit, most) for most in below]) if lens.caps else (fit, *below)
 
 
 def lowest(
@@ -367,10 +387,11 @@ def lowest(
         (),
         tuple(hist),
         step=lens.steps[depth + 1],
-        peak=(fit, peak),
+        peak=_peak(lens, fit, peak),
         free=free,
         whole=whole,
         whole_hosts=whole_hosts,
+        capped=bool(lens.caps),
     )
 
 
@@ -380,9 +401,8 @@ def joined(node: Node | None, kids: "tuple[tuple[Cap, int], ...]", lens: Lens, d
     fit = _rounded(sum([kid.fit * copies for kid, copies in kids]), lens, depth, whole=whole)
     peaks = [kid.peak for kid, _ in kids]
     below = tuple([max(column) for column in zip(*peaks, strict=True)])
-    return Cap(
-        node, fit, kids, (), step=lens.steps[depth + 1], peak=(fit, *(below if fit else (0,) * len(below)))
-    )  # fmt: skip
+    peak = _peak(lens, fit, *(below if fit else (0,) * len(below)))
+    return Cap(node, fit, kids, (), step=lens.steps[depth + 1], peak=peak, capped=bool(lens.caps))
 
 
 class Pooled(Cap):
@@ -394,7 +414,8 @@ class Pooled(Cap):
         fit = sum([cap.fit for cap in sources])
         peaks = [cap.peak[1:] for cap in sources]
         peak = (fit, *[max(column) for column in zip(*peaks, strict=True)])
-        super().__init__(None, fit, None, (), step=sources[0].step, peak=peak)
+        capped = any(cap.capped for cap in sources)
+        super().__init__(None, fit, None, (), step=sources[0].step, peak=peak, capped=capped)
         self._sources = sources
         self.lens = sources[0].lens
 

@@ -190,7 +190,7 @@ def _meets(req: Requirement, labels: dict[int, int], left_out: frozenset[int], *
             found = value is not None
         case Operator.DOES_NOT_EXIST:
             found = value is None
-        case Operator.GT | Operator.LT:
+        case Operator.GT | Operator.LT | Operator.VERSION_AT_LEAST:
             return Answer.NO if value is None else Answer.MAYBE
         case Operator.UNSPECIFIED:
             found = False

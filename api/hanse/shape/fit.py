@@ -5,7 +5,7 @@ and bins on named hosts. So "fits above" is "fits below", and what `apply` leave
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hanse.model.ids import FlavorName
 from hanse.model.placement import LevelUse, PartPlacement
@@ -29,12 +29,14 @@ class Fit:
         decision: for `apply`, on this shape only.
         certain: the agent will say the same; else it may refuse for a reason that a shape cannot see.
         seats: (the set, where it goes), in the order of the request, without sets that have no pods.
+        dropped: preferred slice layers that were given up; the sets of `seats` are without them.
     """
 
     score: tuple[int, int, int, int]
     decision: Decision
     certain: bool
     seats: tuple[tuple[SetAsk, Seat], ...]
+    dropped: int = 0
 
     @property
     def levels_used(self) -> tuple[LevelUse, ...]:
@@ -74,6 +76,17 @@ def could_ever_fit(empty: Shape, request: GangRequest, flavors: tuple[FlavorName
 
 def fit_ask(shape: Shape, ask: Ask) -> Fit | NoFit:
     """`fit` for a request that is already prepared; use this to ask many pools."""
+    outcome = _fit_as_asked(shape, ask)
+    for dropped, softer in enumerate(ask.softer, 1):
+        if isinstance(outcome, Fit):
+            break
+        outcome = _fit_as_asked(shape, softer)
+        if isinstance(outcome, Fit):
+            outcome = replace(outcome, dropped=dropped)
+    return outcome
+
+
+def _fit_as_asked(shape: Shape, ask: Ask) -> Fit | NoFit:
     if not ask.sets:
         return _fit(shape, ask, [])
     order = (0,) if len(ask.sets) == 1 else big_first(ask)
@@ -86,7 +99,7 @@ def fit_ask(shape: Shape, ask: Ask) -> Fit | NoFit:
 
 def quick_reject(shape: Shape, ask: Ask) -> bool:
     """True only if `fit_ask` would refuse: sorts out pools in a few microseconds each."""
-    return any(unnamed(shape, s) for s in ask.sets)
+    return any(unnamed(shape, s) for s in (ask.softer[-1] if ask.softer else ask).sets)
 
 
 def big_first(ask: Ask) -> list[int]:

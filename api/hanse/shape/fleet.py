@@ -339,7 +339,7 @@ class Fleet:
 def _rounding(s: SetAsk, rungs: Ladder) -> Rounding | None:
     """None if the list lacks one of the levels."""
     depth = rungs.find(s.required) if s.required else rungs.depth + 1
-    layers = layered(s.slices, rungs)
+    layers = layered(s, rungs)
     if depth is None or isinstance(layers, Refused):
         return None
     floors = list(reversed(layers.floors))

@@ -199,7 +199,7 @@ class Classes:
                 return untold | _among(values, req.values)
             case Operator.NOT_IN:
                 return untold | ~_among(values, req.values)
-            case Operator.EXISTS | Operator.GT | Operator.LT:
+            case Operator.EXISTS | Operator.GT | Operator.LT | Operator.VERSION_AT_LEAST:
                 return ~absent
             case Operator.DOES_NOT_EXIST:
                 return untold | absent

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from hanse.model.ids import FlavorName
-from hanse.model.job import Slice
+from hanse.model.job import Slice, Spread
 from hanse.model.placement import Level
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
@@ -62,6 +62,8 @@ class Lens:
         steps: by depth, the host last, what the pods of one such place come in multiples of.
         exclusive: depth at which only wholly free domains count, -1 for none.
         certain: a yes is a yes; else a selector or a resource was answered by an upper bound.
+        caps: by depth, the most pods that one domain may be given, 0 for any number; () for none at all.
+        ragged: the layers of a set whose last slice is smaller; such a lens itself counts as if there were none.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -70,6 +72,8 @@ class Lens:
     steps: tuple[int, ...]
     exclusive: int
     certain: bool
+    caps: tuple[int, ...] = ()
+    ragged: "Layers | None" = None
     bins: "BinTables" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -115,14 +119,14 @@ def _lens(
     layers: "Layers",
     *,
     certain: bool,
+    ragged: "Layers | None",
 ) -> Lens:
-    exclusive = layers.exclusive if layers.exclusive < len(layers.floors) else -1
-    key = (rows, full, layers.floors, layers.host, exclusive, certain)
+    key = (rows, full, layers, certain, ragged)
     found = _lenses.get(key)
     if found is None:
         if len(_lenses) >= _LENSES_KEPT_MAX:
             _lenses.clear()
-        found = _lenses[key] = Lens(rows, full, layers.floors, layers.steps, exclusive, certain)
+        found = _lenses[key] = layers.lens(rows, full, certain=certain, ragged=ragged)
     return found
 
 
@@ -133,6 +137,7 @@ class SetAsk:
     Attributes:
         gpus: of one pod.
         exclusive: some slice layer wants its domains for itself.
+        ragged: the pods do not divide into slices of the first layer, and need not.
         kind: equal for sets whose pods are equal in everything but number and topology.
         lens_kind: equal for sets that look through the same lens.
     """
@@ -147,6 +152,9 @@ class SetAsk:
     required: str
     preferred: str
     slices: tuple[Slice, ...]
+    balanced: str
+    spread: Spread | None
+    ragged: bool
     kind: int
     lens_kind: int
 
@@ -157,11 +165,17 @@ class Ask:
 
     Attributes:
         index: for each of `sets`, its position in the request.
+        softer: the same gang with one preferred slice layer less each time, for when it does not fit as asked.
     """
 
     request: GangRequest
     sets: tuple[SetAsk, ...]
     index: tuple[int, ...]
+    softer: "tuple[Ask, ...]" = ()
+
+    def without(self, dropped: int) -> "Ask":
+        """The gang without so many preferred layers."""
+        return self.softer[dropped - 1] if dropped else self
 
 
 _kinds: dict[object, int] = {}
@@ -191,16 +205,61 @@ _numbers = iter(_following, 0)
 def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
     kind = _kind((s.resources, flavor, s.selector, s.tolerations))
     t = s.topology
-    return SetAsk(
-        s.count, whole_pod(s.resources), s.resources.gpus, any(x.exclusive for x in t.slices), flavor,
-        s.selector, s.tolerations, t.required, t.preferred, t.slices, kind, _kind((kind, t.slices)),
+    bare = SetAsk(
+        s.count, whole_pod(s.resources), s.resources.gpus, exclusive=False, flavor=flavor, selector=s.selector,
+        tolerations=s.tolerations, required=t.required, preferred=t.preferred, slices=(), balanced=t.balanced,
+        spread=t.spread, ragged=False, kind=kind, lens_kind=0,
     )  # fmt: skip
+    return with_slices(bare, t.slices)
+
+
+def layers_told(ask: Ask, dropped: int) -> str:
+    """`kept slices of 4 per host, gave up slices of 16 per rack`; "" for a gang without preferred layers."""
+    if not ask.softer:
+        return ""
+    kept = [x for s in ask.without(dropped).sets for x in s.slices]
+    left = [(x.size, x.level) for x in kept]
+    gone: list[Slice] = []
+    for x in [x for s in ask.sets for x in s.slices]:
+        if (x.size, x.level) in left:
+            left.remove((x.size, x.level))
+        else:
+            gone.append(x)
+    told = [(f"kept {_listed(kept)}", kept), (f"gave up {_listed(gone)}", gone)]
+    return ", ".join(text for text, layers in told if layers)
+
+
+def _listed(layers: list[Slice]) -> str:
+    return " and ".join(f"slices of {x.size} in one {x.level}" for x in layers)
 
 
 def with_slices(s: SetAsk, slices: tuple[Slice, ...]) -> SetAsk:
     """The set with other slice layers."""
     exclusive = any(x.exclusive for x in slices)
-    return replace(s, slices=slices, exclusive=exclusive, lens_kind=_kind((s.kind, slices)))
+    ragged = bool(slices) and slices[0].ragged and s.count % slices[0].size != 0
+    sizes = tuple((x.size, x.level, x.exclusive) for x in slices)
+    lens_kind = _kind((s.kind, sizes, s.spread, s.balanced, ragged))
+    return replace(s, slices=slices, exclusive=exclusive, ragged=ragged, lens_kind=lens_kind)
+
+
+def without_coarsest(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
+    """The layers without the coarsest preferred one; what follows is as ragged as what went."""
+    at = next(i for i, layer in enumerate(slices) if layer.preferred)
+    rest = (*slices[:at], *slices[at + 1 :])
+    ragged = slices[0].ragged and bool(rest)
+    return (replace(rest[0], ragged=True), *rest[1:]) if ragged else rest
+
+
+def _softer(ask: Ask) -> tuple[Ask, ...]:
+    """The gang with one preferred layer less, with two less, …: every set gives up its coarsest one each time."""
+    out: list[Ask] = []
+    sets = ask.sets
+    while any(layer.preferred for s in sets for layer in s.slices):
+        sets = tuple(
+            with_slices(s, without_coarsest(s.slices)) if any(x.preferred for x in s.slices) else s for s in sets
+        )
+        out.append(Ask(ask.request, sets, ask.index))
+    return tuple(out)
 
 
 @lru_cache(maxsize=16_384)
@@ -213,7 +272,8 @@ def prepare(request: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
     if len(flavors) != len(request.sets):
         raise ValueError(f"{len(flavors)} flavors for {len(request.sets)} pod sets; give one for each")
     index = tuple(i for i, s in enumerate(request.sets) if s.count > 0)
-    return Ask(request, tuple(_set_ask(request.sets[i], flavors[i]) for i in index), index)
+    ask = Ask(request, tuple(_set_ask(request.sets[i], flavors[i]) for i in index), index)
+    return replace(ask, softer=_softer(ask))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,11 +284,13 @@ class Layers:
         floors: see Lens.
         host: pods on one host come in multiples of this.
         exclusive: the coarsest depth with an exclusive layer (the ladder's depth for the host), -1 for none.
+        caps: by depth, the host last, the most pods of one such place, 0 for any number; () for none at all.
     """
 
     floors: tuple[int, ...]
     host: int
     exclusive: int
+    caps: tuple[int, ...] = ()
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -242,14 +304,44 @@ class Layers:
         """What a host counts that could hold `most` pods; `whole` if all its GPUs are free."""
         if self.exclusive == len(self.floors) and not whole:
             return 0
-        return most // self.host * self.host
+        return self.capped(most, len(self.floors)) // self.host * self.host
+
+    def capped(self, pods: int, depth: int) -> int:
+        """At most so many pods as one place of the depth may be given."""
+        most = self.caps[depth] if self.caps else 0
+        return min(pods, most) if most else pods
+
+    def lens(
+        self,
+        rows: tuple[tuple[int, ...], ...],
+        full: tuple[int, ...],
+        *,
+        certain: bool,
+        ragged: "Layers | None" = None,
+    ) -> Lens:
+        """The lens of these layers over rows that are rounded by them."""
+        exclusive = self.exclusive if self.exclusive < len(self.floors) else -1
+        return Lens(rows, full, self.floors, self.steps, exclusive, certain, self.caps[:-1], ragged)
+
+    @property
+    def bare(self) -> "Layers":
+        """The same without any slice."""
+        return Layers((0,) * len(self.floors), 1, -1, self.caps)
 
 
-def layered(slices: tuple[Slice, ...], rungs: Ladder) -> "Layers | Refused":
-    """The layers by depth; refused if the ladder lacks one of their levels."""
+def layered(ask: SetAsk, rungs: Ladder) -> "Layers | Refused":
+    """The layers of a set by depth; refused if the ladder lacks one of their levels."""
     floors = [0] * rungs.depth
     host, exclusive = 1, -1
-    for s in slices:
+    caps: tuple[int, ...] = ()
+    if ask.spread is not None:
+        over = rungs.find(ask.spread.level)
+        if over is None:
+            return Refused(Reason.LEVEL_UNKNOWN, f"no level {ask.spread.level!r}")
+        caps = tuple(ask.spread.max_pods if depth == over else 0 for depth in range(rungs.depth + 1))
+    if ask.balanced and rungs.find(ask.balanced) is None:
+        return Refused(Reason.LEVEL_UNKNOWN, f"no level {ask.balanced!r}")
+    for s in ask.slices:
         at = rungs.find(s.level)
         if at is None:
             return Refused(Reason.LEVEL_UNKNOWN, f"no level {s.level!r}")
@@ -259,7 +351,7 @@ def layered(slices: tuple[Slice, ...], rungs: Ladder) -> "Layers | Refused":
             host = max(host, s.size)
         if s.exclusive and (exclusive < 0 or at < exclusive):
             exclusive = at
-    return Layers(tuple(floors), host, exclusive)
+    return Layers(tuple(floors), host, exclusive, caps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -342,12 +434,13 @@ class Table:
         counted = self.rows(ask)
         if isinstance(counted, Refused):
             return counted
-        layers = layered(ask.slices, rungs)
+        layers = layered(ask, rungs)
         if isinstance(layers, Refused):
             return layers
         full = tuple(cls.gpus for cls in self.classes)
-        rows = tuple(_host_row(row, layers) for row in counted.rows)
-        return _lens(rows, full, layers, certain=counted.certain)
+        seen = layers.bare if ask.ragged else layers
+        rows = tuple(_host_row(row, seen) for row in counted.rows)
+        return _lens(rows, full, seen, certain=counted.certain, ragged=layers if ask.ragged else None)
 
 
 # How far a class came before it was refused: the set is told the reason of the class that came furthest.

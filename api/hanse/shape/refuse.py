@@ -7,6 +7,7 @@ from hanse.model.job import Slice
 from hanse.model.reasons import Reason
 from hanse.shape.lens import Refused, SetAsk, with_slices
 from hanse.shape.limits import HOST_ALIAS
+from hanse.shape.ragged import most_ragged
 from hanse.shape.seat import View, views
 from hanse.shape.shape import Shape
 
@@ -45,7 +46,7 @@ def refuse_among(look: Callable[[SetAsk], list[View]], s: SetAsk, *, alone: bool
         look: what any set sees now.
         alone: nothing of the same gang was placed before it.
     """
-    for layer in s.slices:
+    for layer in s.slices if not s.ragged else ():
         if s.count % layer.size:
             text = f"slices of {layer.size} pods"
             return NoFit(
@@ -56,7 +57,14 @@ def refuse_among(look: Callable[[SetAsk], list[View]], s: SetAsk, *, alone: bool
     found = _most(s, seen)
     unit = _unit(s, seen)
     where = f" in one {s.required}" if s.required else ""
+    where += f" with at most {s.spread.max_pods:,} of them in one {s.spread.level}" if s.spread else ""
     beside = "" if alone else " beside the rest of the gang"
+    if s.ragged:
+        size, most = s.slices[0].size, _most_ragged(s, seen)
+        rest = f"wanted {s.count:,}, {s.count % size} of them in the last slice"
+        told = f"found {most:,} {unit} in slices of {size}{where}{beside}; {rest}"
+        constraint = f"{_slice(s.slices[0], unit)}, the last smaller{where}"
+        return _no(constraint, -(-s.count // size), min(most, s.count - 1) // size, told, alone=alone)
     if s.slices:
         layers = [(layer, _most(s, look(with_slices(s, s.slices[i:])))) for i, layer in enumerate(s.slices)]
         told = ", ".join(f"{n // x.size:,} of {s.count // x.size:,} {_slice(x, unit)}" for x, n in layers)
@@ -82,6 +90,12 @@ def refuse_lone(rows: Sequence[tuple[int, ...]], s: SetAsk, free: int) -> NoFit:
 
 def _although(s: SetAsk, free: int) -> str:
     return f"{free:,} GPUs are free, but " if s.gpus and free >= s.count * s.gpus else ""
+
+
+def _most_ragged(s: SetAsk, seen: list[View]) -> int:
+    """The most pods in slices, the last smaller as that of the set, that one required domain or one group holds."""
+    found = [most_ragged(v.cap, v.lens.ragged, s.count, v.depth) for v in seen if v.lens.ragged is not None]
+    return max(found, default=0)
 
 
 def _no(constraint: str, wanted: int, found: int, detail: str, *, alone: bool) -> NoFit:
@@ -121,7 +135,8 @@ def never(shape: Shape, s: SetAsk) -> NoFit | None:
     rows = shape.table.rows(s)
     if isinstance(rows, Refused) and rows.reason is Reason.FLAVOR:
         return _no_rows(s, rows)
-    for level in (s.required, s.preferred, *[x.level for x in s.slices]):
+    spread = s.spread.level if s.spread else ""
+    for level in (s.required, s.preferred, s.balanced, spread, *[x.level for x in s.slices]):
         if level and all(group.rungs.find(level) is None for group in shape.groups):
             known = sorted({x.alias for group in shape.groups for x in group.levels} | {HOST_ALIAS})
             return NoFit(

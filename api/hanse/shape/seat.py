@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+from hanse.shape.balanced import balance
 from hanse.shape.capacity import Cap, capacity, joined
 from hanse.shape.fill import filled
 from hanse.shape.lens import Ladder, Lens, Refused, SetAsk
+from hanse.shape.ragged import solve_ragged
 from hanse.shape.shape import Shape
 from hanse.shape.single import on_one_host, score
 from hanse.shape.solve import Cost, Found, Take, solve
@@ -64,19 +66,37 @@ def seat(shape: Shape, s: SetAsk) -> Seat | None:
 
 def seat_among(seen: list[View], s: SetAsk, exclusive: tuple[int, ...]) -> Seat | None:
     """The best place for the set in these views of groups, None if it does not fit."""
+    if s.ragged:
+        return _ragged(s, seen, exclusive)
     if s.slices and any(s.count % x.size for x in s.slices):
         return None
     small = [v for v in seen if v.lens.exclusive < 0 and v.cap.peak[-1] >= s.count]
     if small:
         return _small(s, small, exclusive)
-    if not s.gpus and not s.slices:
+    if not s.gpus and not s.slices and s.spread is None and not s.balanced:
         return _fill(s, seen, exclusive)
-    if s.required or len(seen) == 1:
+    if s.required or s.balanced or len(seen) == 1:
         fitting = [v for v in seen if v.cap.peak[v.depth + 1] >= s.count]
-        return _best_of(s, fitting, exclusive) if fitting else None
+        if fitting or s.required or len(seen) == 1:
+            return _best_of(s, fitting, exclusive) if fitting else None
     if sum([v.cap.fit for v in seen]) < s.count:
         return None
     return _across(s, seen, exclusive)
+
+
+def _ragged(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat | None:
+    """Inside one group: the last slice is smaller, and which group would hold it is not searched for."""
+    options: list[tuple[Cost, int, Found, View]] = []
+    deepest = max([v.rungs.depth for v in seen], default=0)
+    for v in seen:
+        layers = v.lens.ragged
+        found = solve_ragged(v.cap, layers, s.count) if layers is not None and v.cap.fit >= s.count else None
+        if found is not None and (v.depth < 0 or found.cost[v.depth] == 1):
+            options.append((_stretched(found.cost, deepest), v.group, found, v))
+    if not options:
+        return None
+    _, _, found, view = min(options, key=lambda o: o[:2])
+    return _seated(s, view, found, exclusive)
 
 
 def _small(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
@@ -104,9 +124,14 @@ def _fill(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat | Non
 
 def _best_of(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     deepest = max([v.rungs.depth for v in seen])
-    options = [(solve(v.cap, s.count), v) for v in seen]
+    options = [(_solved(v, s), v) for v in seen]
     found, view = min(options, key=lambda o: (_stretched(o[0].cost, deepest), o[1].group))
     return _seated(s, view, found, exclusive)
+
+
+def _solved(v: View, s: SetAsk) -> Found:
+    over = v.rungs.find(s.balanced) if s.balanced else None
+    return solve(v.cap, s.count) if over is None else balance(v.cap, v.lens, over, s.count)
 
 
 def _stretched(cost: Cost, depth: int) -> Cost:
@@ -157,14 +182,14 @@ def _deepened(cap: Cap, height: int) -> Cap:
         while cap.height < height:
             cap = Cap(
                 None, cap.fit, ((cap, 1),), (), step=cap.step, peak=(cap.fit, *cap.peak), free=cap.free,
-                whole=cap.whole, whole_hosts=cap.whole_hosts,
+                whole=cap.whole, whole_hosts=cap.whole_hosts, capped=cap.capped,
             )  # fmt: skip
         return cap
     kids = tuple([(_deepened(kid, height - 1), copies) for kid, copies in cap.kids])
     peak = (*cap.peak[:-1], *(cap.peak[-2:-1] * (height - cap.height)), cap.peak[-1])
     return Cap(
         cap.node, cap.fit, kids, (), step=cap.step, peak=peak, free=cap.free,
-        whole=cap.whole, whole_hosts=cap.whole_hosts,
+        whole=cap.whole, whole_hosts=cap.whole_hosts, capped=cap.capped,
     )  # fmt: skip
 
 

@@ -108,6 +108,12 @@ class Found(NamedTuple):
     proof: Proof = Proof.CERTIFICATE
 
 
+def pods_of(take: Take) -> int:
+    """Pods of a take."""
+    on_hosts = sum([hosts * pods for _, hosts, pods in take.hosts])
+    return on_hosts + sum([copies * pods_of(below) for _, copies, below in take.kids])
+
+
 def solve(cap: Cap, n: int) -> Found:
     """The cheapest way to put n pods, 0 < n <= cap.fit, into a domain; n in whole slices of the levels below."""
     found = cap.solved.get(n)
@@ -208,6 +214,8 @@ def inside_one(cost: Cost, fit: int) -> Cost:
 
 def _over_many(cap: Cap, n: int) -> Found:
     count = fewest(cap.census[0], n)
+    if cap.capped:
+        return _by_search(cap, n, _greedy(cap, n, count))
     sets = sets_of(cap, count, n)
     found: Found | None = None
     if sets is None or cap.height == LOW_HEIGHT:
@@ -255,7 +263,7 @@ def _with_children(cap: Cap, kids: list[int], n: int) -> Found | None:
     """The best place in exactly these children, given with repeats for copies; None if that is too much work."""
     rest = sum([cap.kids[i][0].fit for i in kids]) - n
     if not rest:
-        return _together(cap, [(i, kids.count(i), _everything(cap, i)) for i in dict.fromkeys(kids)])
+        return together(cap, [(i, kids.count(i), _everything(cap, i)) for i in dict.fromkeys(kids)])
     if cap.step != cap.kids[kids[0]][0].step:
         return _less_here_and_there(cap, kids, rest)
     if cap.height == LOW_HEIGHT:
@@ -290,7 +298,7 @@ def _less_here_and_there(cap: Cap, kids: list[int], rest: int) -> Found | None:
         options = [solve(kid, kid.fit - less * cap.step) for less in range(min(steps, kid.fit // cap.step - 1) + 1)]
         best = [_cheapest_sum(best, options, i, kid.fit, total) for total in range(steps + 1)]
     last = best[steps]
-    return None if last is None else _together(cap, list(last[1]))
+    return None if last is None else together(cap, list(last[1]))
 
 
 def _cheapest_sum(
@@ -330,7 +338,7 @@ def _as_one_heap(cap: Cap, kids: dict[int, int], n: int) -> Found:
             heap_of[size] = heap_of.get(size, 0) + many * copies
     parts = tightest(tuple(sorted(heap_of.items(), reverse=True)), n)
     total = sum([size * many for size, many in parts.items()])
-    return _together(cap, _shared_out(cap, kids, parts, total - n))
+    return together(cap, _shared_out(cap, kids, parts, total - n))
 
 
 def _shared_out(cap: Cap, kids: dict[int, int], parts: dict[int, int], rest: int) -> list[tuple[int, int, Found]]:
@@ -373,7 +381,7 @@ def _searched(search: Search, cap: Cap, level: int, n: int) -> Found:
     if not cap.kids:
         return _on_hosts(cap, n)
     split = search.split(cap, level, n)
-    return _together(cap, [(i, 1, _searched(search, cap.kids[i][0], level + 1, pods)) for i, pods in split])
+    return together(cap, [(i, 1, _searched(search, cap.kids[i][0], level + 1, pods)) for i, pods in split])
 
 
 def _greedy(cap: Cap, n: int, count: int) -> Found:
@@ -381,12 +389,12 @@ def _greedy(cap: Cap, n: int, count: int) -> Found:
     chosen = _chosen(cap, n)
     rest = sum([cap.kids[i][0].fit * use for i, use in chosen]) - n
     full = [(i, use, _everything(cap, i)) for i, use in chosen]
-    best = None if rest else _together(cap, full)
+    best = None if rest else together(cap, full)
     if best is not None:
         return best
     hosts = least_below(cap, cap.height - 1, count, n)
     for short in _emptiest_first(cap, chosen)[:SHORTS_MAX]:
-        found = _together(cap, _one_short(cap, full, short, rest))
+        found = together(cap, _one_short(cap, full, short, rest))
         if best is None or found.cost < best.cost:
             best = found
         if best.cost[cap.height - 1] <= hosts and best.cost[-1] == n:
@@ -430,8 +438,8 @@ def _one_short(
     return out
 
 
-def _together(cap: Cap, parts: list[tuple[int, int, Found]]) -> Found:
-    """The sum of what several children take."""
+def together(cap: Cap, parts: list[tuple[int, int, Found]]) -> Found:
+    """The sum of what several children take: (index of the child, copies, what each gives)."""
     half = cap.height - 1
     counts = [0] * (half + 1)
     fits = [0] * (half + 1)

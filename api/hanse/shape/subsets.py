@@ -49,7 +49,7 @@ class Rows(NamedTuple):
 def is_heap(cap: Cap) -> bool:
     """Whether the cost of a set of children has the closed form."""
     kid = cap.kids[0][0]
-    if cap.step != kid.step or cap.height > 3:
+    if cap.step != kid.step or cap.height > 3 or cap.capped:
         return False
     if cap.height == 2:
         return True

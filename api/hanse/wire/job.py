@@ -25,6 +25,7 @@ from hanse.model.job import (
     PodTemplate,
     RestartPolicy,
     Slice,
+    Spread,
     Topology,
     Volume,
     VolumeKind,
@@ -128,7 +129,10 @@ def _topology_from_wire(message: pb.Topology) -> Topology:
     return Topology(
         required=message.required_level,
         preferred=message.preferred_level,
-        slices=tuple(Slice(s.size, s.level, s.exclusive) for s in message.slices),
+        slices=tuple(Slice(s.size, s.level, s.exclusive, s.ragged, s.preferred) for s in message.slices),
+        balanced=message.balanced_level,
+        spread=Spread(message.spread.level, message.spread.max_pods) if message.HasField("spread") else None,
+        same=tuple(message.same_labels),
     )
 
 
@@ -230,8 +234,15 @@ def _topology_to_wire(topology: Topology) -> pb.Topology:
     return pb.Topology(
         required_level=topology.required,
         preferred_level=topology.preferred,
-        slices=[pb.Slice(size=s.size, level=s.level, exclusive=s.exclusive) for s in topology.slices],
+        slices=[_slice_to_wire(s) for s in topology.slices],
+        balanced_level=topology.balanced,
+        spread=pb.Spread(level=spread.level, max_pods=spread.max_pods) if (spread := topology.spread) else None,
+        same_labels=topology.same,
     )
+
+
+def _slice_to_wire(s: Slice) -> pb.Slice:
+    return pb.Slice(size=s.size, level=s.level, exclusive=s.exclusive, ragged=s.ragged, preferred=s.preferred)
 
 
 def _template_to_wire(template: PodTemplate) -> pb.PodTemplate:

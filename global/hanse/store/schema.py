@@ -15,7 +15,7 @@ import msgspec
 
 from hanse.model import lifecycle
 from hanse.model.ids import FlavorName, QueueName, QueueUid
-from hanse.model.job import Slice, Topology
+from hanse.model.job import Slice, Spread, Topology
 from hanse.model.placement import LevelUse
 from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue
 from hanse.model.request import GangRequest, SetRequest
@@ -228,6 +228,10 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
     required: str
     preferred: str
     slices: list[tuple[int, str, bool]]
+    slice_marks: list[tuple[bool, bool]] = []
+    balanced: str = ""
+    spread: tuple[str, int] | None = None
+    same: list[str] = []
 
     @classmethod
     def of(cls, s: SetRequest) -> "SetRequestValue":
@@ -241,6 +245,10 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
             s.topology.required,
             s.topology.preferred,
             [(x.size, x.level, x.exclusive) for x in s.topology.slices],
+            [(x.ragged, x.preferred) for x in s.topology.slices],
+            s.topology.balanced,
+            (s.topology.spread.level, s.topology.spread.max_pods) if s.topology.spread else None,
+            list(s.topology.same),
         )
 
     def set_request(self) -> SetRequest:
@@ -251,8 +259,14 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
             tuple(FlavorName(f) for f in self.flavors),
             Selector(tuple(tuple(r.requirement() for r in term) for term in self.selector)),
             tuple(Toleration(k, x, v, Effect(e)) for k, x, v, e in self.tolerations),
-            Topology(self.required, self.preferred, tuple(Slice(*x) for x in self.slices)),
+            self._topology(),
         )
+
+    def _topology(self) -> Topology:
+        marks = self.slice_marks or [(False, False)] * len(self.slices)
+        slices = tuple(Slice(*x, *mark) for x, mark in zip(self.slices, marks, strict=True))
+        spread = Spread(*self.spread) if self.spread else None
+        return Topology(self.required, self.preferred, slices, self.balanced, spread, tuple(self.same))
 
 
 class BoundSet(_Struct, frozen=True, array_like=True):

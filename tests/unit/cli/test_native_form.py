@@ -16,6 +16,7 @@ from hanse.model.job import (
     PodTemplate,
     RestartPolicy,
     Slice,
+    Spread,
     Topology,
     Volume,
     VolumeKind,
@@ -59,7 +60,18 @@ FULL = JobSpec(
                 volumes=(Volume("data", VolumeKind.PERSISTENT_VOLUME_CLAIM, "claim", "/data", read_only=True),),
             ),
         ),
-        PodSet(name="eval", count=2, min_count=2, topology=Topology(preferred="rack")),
+        PodSet(
+            name="eval",
+            count=5,
+            min_count=5,
+            selector=Selector(((Requirement("driver", Operator.VERSION_AT_LEAST, ("550.54",)),),)),
+            topology=Topology(
+                preferred="rack",
+                slices=(Slice(2, "rack", ragged=True, preferred=True),),
+                balanced="rack",
+                spread=Spread("block", 3),
+            ),
+        ),
     ),
 )
 

@@ -15,6 +15,7 @@ from hanse.model.job import (
     PodTemplate,
     RestartPolicy,
     Slice,
+    Spread,
     Topology,
     Volume,
     VolumeKind,
@@ -40,6 +41,11 @@ def with_set(pod_set: PodSet) -> JobSpec:
 
 def test_a_plain_spec_is_valid() -> None:
     validate_spec(SPEC)
+
+
+def test_a_ragged_first_layer_need_not_divide() -> None:
+    layers = (Slice(6, "rack", ragged=True), Slice(3, "host"))
+    validate_spec(with_set(replace(SET, count=16, topology=Topology(slices=layers))))
 
 
 def test_a_full_spec_is_valid() -> None:
@@ -136,6 +142,20 @@ def test_a_broken_job_is_refused(spec: JobSpec, reason: str, path: str) -> None:
         (replace(SET, topology=Topology(slices=(Slice(0, "rack"),))), "SLICE_SIZE", "slices[0].size"),
         (replace(SET, topology=Topology(slices=(Slice(-2, "rack"),))), "SLICE_SIZE", "slices[0].size"),
         (replace(SET, topology=Topology(slices=(Slice(8, ""),))), "LEVEL_INVALID", "slices[0].level"),
+        (
+            replace(SET, topology=Topology(slices=(Slice(4, "a"), Slice(3, "b", ragged=True)))),
+            "SLICE_SIZE",
+            "slices[1].size",
+        ),
+        (
+            replace(SET, topology=Topology(slices=(Slice(4, "a", exclusive=True, preferred=True),))),
+            "CONTRADICTION",
+            "slices[0].preferred",
+        ),
+        (replace(SET, topology=Topology(balanced="a b")), "LEVEL_INVALID", "balanced"),
+        (replace(SET, topology=Topology(spread=Spread("a b", 1))), "LEVEL_INVALID", "spread.level"),
+        (replace(SET, topology=Topology(spread=Spread("", 1))), "LEVEL_INVALID", "spread.level"),
+        (replace(SET, topology=Topology(spread=Spread("rack", 0))), "COUNT_OUT_OF_RANGE", "spread.max_pods"),
         (
             replace(SET, topology=Topology(slices=(Slice(4, "a"), Slice(8, "b")))),
             "SLICE_SIZE",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from hanse.cli.amounts import amounts, counted, number, seconds
 from hanse.cli.paper import Paper, Tone, joined
 from hanse.cli.show.facts import facts
+from hanse.cli.show.topology import topology_words
 from hanse.cli.symbols import TIMES
 
 if TYPE_CHECKING:
@@ -50,11 +51,9 @@ def _pod_set(pod_set: "PodSet") -> str:
     parts = [f"{pod_set.name}: {number(pod_set.count)} {TIMES} ({each})"]
     if pod_set.flavors:
         parts.append(f"of {' or '.join(pod_set.flavors)}")
-    if pod_set.topology.required:
-        parts.append(f"in one {pod_set.topology.required}")
-    if pod_set.topology.preferred:
-        parts.append(f"rather in one {pod_set.topology.preferred}")
-    parts += [
-        f"each {one.size} in one {one.level}" + (" alone" if one.exclusive else "") for one in pod_set.topology.slices
-    ]
+    asked = pod_set.topology
+    parts += topology_words(
+        asked.required, asked.preferred,
+        slices=asked.slices, balanced=asked.balanced, spread=asked.spread, same=asked.same,
+    )  # fmt: skip
     return ", ".join(parts)

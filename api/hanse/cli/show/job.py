@@ -8,6 +8,7 @@ from hanse.cli.paper import GLUE, Paper, Tone, joined
 from hanse.cli.show.facts import facts
 from hanse.cli.show.jobs import placed_in
 from hanse.cli.show.nodes import node_lines
+from hanse.cli.show.topology import topology_words
 from hanse.cli.show.words import reason_prose, state_of, state_tone, state_word
 from hanse.cli.symbols import TIMES
 from hanse.model.lifecycle import State
@@ -82,11 +83,10 @@ def _pod_set(pod_set: "PodSet") -> str:
     if pod_set.flavors:
         parts.append(f"of {' or '.join(pod_set.flavors)}")
     topology = pod_set.topology
-    if topology.required_level:
-        parts.append(f"in one {topology.required_level}")
-    if topology.preferred_level:
-        parts.append(f"rather in one {topology.preferred_level}")
-    parts += [f"each {one.size} in one {one.level}" + (" alone" if one.exclusive else "") for one in topology.slices]
+    parts += topology_words(
+        topology.required_level, topology.preferred_level,
+        slices=topology.slices, balanced=topology.balanced_level, spread=topology.spread, same=topology.same_labels,
+    )  # fmt: skip
     return ", ".join(parts)
 
 

@@ -32,6 +32,7 @@ from hanse.model.job import (
     PodTemplate,
     RestartPolicy,
     Slice,
+    Spread,
     Topology,
     Volume,
     VolumeKind,
@@ -81,6 +82,9 @@ _POD_SET: Final = (
     "required",
     "preferred",
     "slices",
+    "balanced",
+    "spread",
+    "same",
 )
 _POD_SET_LATER: Final = ("max_count", "elastic", "affinity", "claims", "rank_label")
 _DEFAULT_SET_NAME: Final = "main"
@@ -168,20 +172,34 @@ def _count(field: Field) -> int:
 
 def _topology(field: Field) -> Topology:
     required, preferred, slices = field.get("required"), field.get("preferred"), field.get("slices")
+    balanced, spread, same = field.get("balanced"), field.get("spread"), field.get("same")
     return Topology(
         required=required.word() if required else "",
         preferred=preferred.word() if preferred else "",
         slices=tuple(_slice(item) for item in slices.items()) if slices else (),
+        balanced=balanced.word() if balanced else "",
+        spread=_spread(spread) if spread else None,
+        same=tuple(item.word() for item in same.items()) if same else (),
+    )
+
+
+def _spread(field: Field) -> Spread:
+    field.only(("level", "max_pods"))
+    return Spread(
+        level=field.need("level", "a spread needs a level: the domains that the pods are spread over").word(),
+        max_pods=field.need("max_pods", "a spread needs max_pods: how many pods one domain may hold").integer(),
     )
 
 
 def _slice(field: Field) -> Slice:
-    field.only(("size", "level", "exclusive"))
-    exclusive = field.get("exclusive")
+    field.only(("size", "level", "exclusive", "ragged", "preferred"))
+    exclusive, ragged, preferred = field.get("exclusive"), field.get("ragged"), field.get("preferred")
     return Slice(
         size=field.need("size", "a slice needs a size: the pods of each group").integer(),
         level=field.need("level", "a slice needs a level: the domain that holds each group").word(),
         exclusive=exclusive.boolean() if exclusive else False,
+        ragged=ragged.boolean() if ragged else False,
+        preferred=preferred.boolean() if preferred else False,
     )
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from hanse.model.ids import PoolName
 
 Score = tuple[int, int, int, int]
-Rank = tuple[Score, int]
-"""`Fit.score`, then the cost: the smaller one wins."""
+Rank = tuple[int, Score, int]
+"""Preferred slice layers that were given up, `Fit.score`, then the cost: the smaller one wins."""
 
 
 @dataclass(frozen=True, slots=True)

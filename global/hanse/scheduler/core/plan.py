@@ -295,7 +295,7 @@ class _Cycle:
             if isinstance(outcome, PoolVerdict):
                 verdicts.append(outcome)
                 continue
-            rank = (outcome.score, pool.facts.cost)
+            rank = (outcome.dropped, outcome.score, pool.facts.cost)
             if best is None or rank < best[0]:
                 best, second = (rank, pool, outcome), best
             elif second is None or rank < second[0]:
@@ -504,7 +504,7 @@ class _Cycle:
 
 
 def _standing(rank: Rank, pool: PoolView, found: Fit) -> Standing:
-    return Standing(pool.name, *rank, levels=found.ends)
+    return Standing(pool.name, *rank[1:], levels=found.ends)
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:

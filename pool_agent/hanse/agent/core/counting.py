@@ -44,12 +44,12 @@ def count(inventory: Inventory, s: SetAsk) -> Counted:
         starts = columns.starts[first : first + columns.lows[g] + 1]
         first += columns.lows[g]
         depth = rungs.find(s.required) if s.required else -1
-        layers = layered(s.slices, rungs)
+        layers = layered(s, rungs)
         if depth is None or isinstance(layers, Refused) or not root.kids:
             continue
-        exclusive = layers.exclusive if layers.exclusive < rungs.depth else -1
-        lens = Lens((), (), layers.floors, layers.steps, exclusive, certain=True)
-        leaves = iter(_leaves(columns, most, starts, s, layers, groups))
+        seen = layers.bare if s.ragged else layers
+        lens = seen.lens((), (), certain=True, ragged=layers if s.ragged else None)
+        leaves = iter(_leaves(columns, most, starts, s, seen, groups))
         views.append(View(g, rungs, lens, _cap(root, leaves, lens, -1), depth))
     known = not s.preferred or any(ladder(levels).find(s.preferred) is not None for levels in inventory.trees)
     return Counted(views if known else [], groups)
@@ -78,7 +78,8 @@ def _leaves(
     rows = slice(starts[0], starts[-1])
     number, free, full = columns.number[rows], columns.free[rows], columns.full[rows]
     usable, whole = number >= 0, free == full
-    can = most[rows] // layers.host * layers.host
+    most = most[rows] if not (layers.caps and layers.caps[-1]) else np.minimum(most[rows], layers.caps[-1])
+    can = most // layers.host * layers.host
     if layers.exclusive == len(layers.floors):
         can = np.where(whole, can, 0)
     offsets = np.array(starts[:-1]) - starts[0]

@@ -92,6 +92,7 @@ class Gang:
         busy: operations are under way.
         ran: all of its pods ran at one time.
         said: the status that was last reported; one never comes back for another reason.
+        note: what else there is to say of its places, for people.
         domains_known: a replica has acknowledged a report with its domains.
     """
 
@@ -121,6 +122,7 @@ class Gang:
     refusal: Unplaced | None = None
     failure: Failure | None = None
     domains: tuple[LevelUse, ...] = ()
+    note: str = ""
     domains_known: bool = False
     held_ms: int = 0
     started_ms: int = 0
@@ -363,7 +365,7 @@ class Gang:
             return replace(said, constraint=no.constraint, wanted=no.wanted, found=no.found)
         if status is GangStatus.BROKEN and (why := self.failure):
             return replace(report, reason=why.reason, infrastructure=why.infrastructure, message=_cut(why.message))
-        return report
+        return replace(report, message=_cut(self.note)) if self.note and not self.domains_known else report
 
 
 def _cut(text: str) -> str:

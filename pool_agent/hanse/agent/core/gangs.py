@@ -341,7 +341,7 @@ class Gangs:
             gang.refusal = Unplaced(Reason.REFUSED, "it would reserve more nodes than a record can name", "record")
             return
         gang.keep(GangRecord(gang.key, binding.create_revision, places.sets, started=False, payload=payload))
-        gang.placed, gang.domains, gang.held_ms = True, places.domains, now_ms
+        gang.placed, gang.domains, gang.note, gang.held_ms = True, places.domains, places.note, now_ms
         gang.reserved, gang.devices = places.reserved, places.devices
 
     # ---- conclusions --------------------------------------------------------------------------------------

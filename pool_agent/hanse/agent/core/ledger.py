@@ -39,12 +39,14 @@ class Placed:
     Attributes:
         domains: what the gang uses by level, for people.
         reserved, devices: one for each of `sets`, in their order.
+        note: what else there is to say of it, for people.
     """
 
     sets: tuple[SetPlace, ...]
     domains: tuple[LevelUse, ...] = ()
     reserved: tuple[Reserved, ...] = ()
     devices: tuple[Devices, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,8 @@ class NodeLedger:
         self.inventory.take(result)
         self._held[key] = result
         placed = tuple(_set_place(s, sets[s.set_index]) for s in result.sets)
-        reserved = tuple(s.reserved for s in result.sets)
-        return Placed(placed, result.part.domains, reserved, tuple(s.devices for s in result.sets))
+        reserved, devices = tuple(s.reserved for s in result.sets), tuple(s.devices for s in result.sets)
+        return Placed(placed, result.part.domains, reserved, devices, result.note)
 
     def take(
         self,

@@ -8,6 +8,7 @@ Ranks follow the tree: consecutive ranks in consecutive domains at every level, 
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hanse.agent.core.counting import Counted, count
 from hanse.agent.core.inventory import Inventory
@@ -18,7 +19,7 @@ from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
 from hanse.shape.fit import Fit, big_first, fit_ask
 from hanse.shape.joint import Joint, Spot
-from hanse.shape.lens import Ask, Ladder, Refused, SetAsk, ladder, prepare
+from hanse.shape.lens import Ask, Ladder, Layers, Refused, SetAsk, ladder, layered, layers_told, prepare
 from hanse.shape.refuse import NoFit, never
 from hanse.shape.seat import Seat, View
 
@@ -34,10 +35,22 @@ def place(inventory: Inventory, request: GangRequest, flavors: tuple[FlavorName,
     ask = prepare(request, flavors)
     if all(is_exact(inventory, s) for s in ask.sets):
         return _by_shape(inventory, ask)
+    outcome = _counted(inventory, ask)
+    for dropped, softer in enumerate(ask.softer, 1):
+        if isinstance(outcome, Placement):
+            break
+        outcome = _counted(inventory, softer)
+        if isinstance(outcome, Placement):
+            outcome = replace(outcome, note=layers_told(ask, dropped))
+    return outcome
+
+
+def _counted(inventory: Inventory, ask: Ask) -> Placement | NoFit:
+    """Nodes by what is counted on them, for a request that the shape does not answer exactly."""
     if len(ask.sets) == 1:
         small = on_one_host(inventory, ask.index[0], ask.sets[0])
         if small is not None:
-            return _gang(inventory, [small])
+            return _gang(inventory, [small], layers_told(ask, 0))
     hopeless = [never(inventory.shape(), s) for s in ask.sets]
     no = next((no for no in hopeless if no is not None), None)
     if no is None and len(ask.sets) == 1 and ask.sets[0].count == 1 and not ask.sets[0].slices:
@@ -55,20 +68,28 @@ def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
     found = fit_ask(inventory.shape(), ask)
     if not isinstance(found, Fit):
         return found
+    asked = ask.without(found.dropped)
     sets: list[SetPlacement] = []
     held: list[SetPlacement] = []
     if len(ask.sets) == 1 and len(found.decision.sets[0].takes) == 1 and not ask.sets[0].exclusive:
         group, take = found.decision.sets[0].takes[0]
         small = among_equals(inventory, ask.index[0], ask.sets[0], group, take)
         if small is not None:
-            return _gang(inventory, [small])
+            return _gang(inventory, [small], layers_told(ask, found.dropped))
     for taken in found.decision.sets:
-        s = ask.sets[ask.index.index(taken.set_index)]
-        sets.append(set_on_hosts(inventory, taken.set_index, s, hosts_alike(inventory, taken.takes)))
+        s = asked.sets[ask.index.index(taken.set_index)]
+        steps = {g: _steps(inventory, g, s) for g, _ in taken.takes} if s.ragged else {}
+        sets.append(set_on_hosts(inventory, taken.set_index, s, hosts_alike(inventory, taken.takes, steps)))
         if len(found.decision.sets) > 1:
             _hold(inventory, sets[-1], held)
     _release(inventory, held)
-    return _gang(inventory, sets)
+    return _gang(inventory, sets, layers_told(ask, found.dropped))
+
+
+def _steps(inventory: Inventory, g: int, s: SetAsk) -> tuple[int, ...]:
+    """By depth, what the pods of a set with a smaller last slice come in multiples of; () for any other set."""
+    layers = layered(s, ladder(inventory.trees[g])) if s.ragged else None
+    return layers.steps if isinstance(layers, Layers) else ()
 
 
 def _by_node(inventory: Inventory, ask: Ask) -> Placement | NoFit:
@@ -82,7 +103,7 @@ def _by_node(inventory: Inventory, ask: Ask) -> Placement | NoFit:
         if n < len(seats):
             board = board.with_held(sets[-1])
     _release(inventory, sets[:-1])
-    return _gang(inventory, sets)
+    return _gang(inventory, sets, layers_told(ask, 0))
 
 
 class NodeBoard:
@@ -121,7 +142,9 @@ class NodeBoard:
         groups = self._count(s).groups
         runs: Runs = []
         for g, below in found.takes:
-            runs.extend(runs_named(self._inventory, self._inventory.roots[g], below, groups))
+            runs.extend(
+                runs_named(self._inventory, self._inventory.roots[g], below, groups, _steps(self._inventory, g, s))
+            )
         return set_placement(self._inventory, index, s, runs)
 
     def _count(self, s: SetAsk) -> Counted:
@@ -145,6 +168,6 @@ def _release(inventory: Inventory, held: list[SetPlacement]) -> None:
                 inventory.release(name, {uses: pods})
 
 
-def _gang(inventory: Inventory, sets: list[SetPlacement]) -> Placement:
+def _gang(inventory: Inventory, sets: list[SetPlacement], note: str) -> Placement:
     ordered = tuple(sorted(sets, key=lambda s: s.set_index))
-    return Placement(ordered, part_of(inventory, ordered))
+    return Placement(ordered, part_of(inventory, ordered), note)

@@ -136,10 +136,12 @@ class Placement:
     Attributes:
         sets: one per pod set that has pods, in the order of the request.
         part: what is reported upward.
+        note: which preferred slice layers were kept, for people.
     """
 
     sets: tuple[SetPlacement, ...]
     part: PartPlacement
+    note: str = ""
 
     @property
     def nodes(self) -> tuple[NodeName, ...]:

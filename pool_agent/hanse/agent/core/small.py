@@ -24,8 +24,10 @@ EQUAL_HOSTS_MAX: Final = 256  # hosts equal in shape that are looked at in detai
 
 def on_one_host(inventory: Inventory, index: int, s: SetAsk) -> SetPlacement | None:
     """The set on the host and device with the best score; None if no host holds all of it, or if it asks for more
-    than a host: a domain for itself, or shares for several pods."""
+    than a host: a domain for itself, a spread over several, or shares for several pods."""
     if s.exclusive or (s.count > 1 and s.pod[GPU_MILLI]) or any(s.count % x.size for x in s.slices):
+        return None
+    if s.spread is not None and s.spread.max_pods < s.count:
         return None
     spot = inventory.packing().best(s, _in_known_trees(inventory, s))
     return None if spot is None else _placed(inventory, index, s, spot)
@@ -72,7 +74,7 @@ def _in_known_trees(inventory: Inventory, s: SetAsk) -> Mask | None:
 
 def _knows(rungs: Ladder, s: SetAsk) -> bool:
     required = not s.required or rungs.find(s.required) is not None
-    return required and not isinstance(layered(s.slices, rungs), Refused)
+    return required and not isinstance(layered(s, rungs), Refused)
 
 
 def _equals(root: Domain, take: Take) -> list[int]:

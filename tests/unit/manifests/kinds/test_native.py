@@ -14,6 +14,7 @@ from hanse.model.job import (
     PodTemplate,
     RestartPolicy,
     Slice,
+    Spread,
     Topology,
     Volume,
     VolumeKind,
@@ -78,7 +79,9 @@ def test_every_field_of_the_model_can_be_said() -> None:
       tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
       required: block
       preferred: rack
-      slices: [{size: 8, level: rack, exclusive: true}, {size: 4, level: host}]
+      slices: [{size: 8, level: rack, exclusive: true, ragged: true}, {size: 4, level: host, preferred: true}]
+      balanced: rack
+      spread: {level: block, max_pods: 32}
     - {name: eval, count: 1}
     """
     spec = job_of(text).spec
@@ -100,7 +103,13 @@ def test_every_field_of_the_model_can_be_said() -> None:
                 flavors=spec.pod_sets[0].flavors,
                 selector=Selector(((Requirement("zone", Operator.IN, ("z1",)),),)),
                 tolerations=(Toleration("gpu", True, "", Effect.NO_SCHEDULE),),
-                topology=Topology("block", "rack", (Slice(8, "rack", True), Slice(4, "host"))),
+                topology=Topology(
+                    "block",
+                    "rack",
+                    (Slice(8, "rack", True, ragged=True), Slice(4, "host", preferred=True)),
+                    "rack",
+                    Spread("block", 32),
+                ),
                 template=PodTemplate(
                     image="registry.example/train:1",
                     command=("python", "train.py"),
@@ -206,6 +215,9 @@ def test_several_native_jobs_in_one_file() -> None:
         ),
         ("", "count: 8\nslices: [{size: 0, level: rack}]", "SLICE_SIZE", "pod_sets[0].slices[0].size"),
         ("", "count: 8\nslices: [{size: 8}]", "MISSING", "pod_sets[0].slices[0].level"),
+        ("", "count: 8\nspread: {level: rack}", "MISSING", "pod_sets[0].spread.max_pods"),
+        ("", "count: 8\nspread: {level: rack, max_pods: 0}", "COUNT_OUT_OF_RANGE", "pod_sets[0].spread.max_pods"),
+        ("", "count: 8\nspread: {level: rack, skew: 1}", "UNKNOWN_FIELD", "pod_sets[0].spread.skew"),
         ("", "count: 8\nslices: [{size: 8, level: a rack}]", "LEVEL_INVALID", "pod_sets[0].slices[0].level"),
         (
             "",

@@ -323,13 +323,26 @@ class Topology(_message.Message):
     REQUIRED_LEVEL_FIELD_NUMBER: _builtins.int
     PREFERRED_LEVEL_FIELD_NUMBER: _builtins.int
     SLICES_FIELD_NUMBER: _builtins.int
+    BALANCED_LEVEL_FIELD_NUMBER: _builtins.int
+    SPREAD_FIELD_NUMBER: _builtins.int
+    SAME_LABELS_FIELD_NUMBER: _builtins.int
     required_level: _builtins.str
     """Level of which one domain must hold the whole set; empty for none."""
     preferred_level: _builtins.str
     """Level of which one domain should hold the set; falls back level by level to coarser ones. Empty for none."""
+    balanced_level: _builtins.str
+    """Level over whose domains the pods are shared out as evenly as can be, over the fewest that hold them. Empty for none."""
     @_builtins.property
     def slices(self) -> _containers.RepeatedCompositeFieldContainer[Global___Slice]:
         """Up to three layers of slices, coarse to fine; each size divides the one before."""
+
+    @_builtins.property
+    def spread(self) -> Global___Spread:
+        """How many pods of the set one domain may hold."""
+
+    @_builtins.property
+    def same_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Label keys: all pods of the gang whose sets name a key are on nodes with one value of it."""
 
     def __init__(
         self,
@@ -337,14 +350,43 @@ class Topology(_message.Message):
         required_level: _builtins.str = ...,
         preferred_level: _builtins.str = ...,
         slices: _abc.Iterable[Global___Slice] | None = ...,
+        balanced_level: _builtins.str = ...,
+        spread: Global___Spread | None = ...,
+        same_labels: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["spread", b"spread"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["preferred_level", b"preferred_level", "required_level", b"required_level", "slices", b"slices"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balanced_level", b"balanced_level", "preferred_level", b"preferred_level", "required_level", b"required_level", "same_labels", b"same_labels", "slices", b"slices", "spread", b"spread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Topology: _TypeAlias = Topology  # noqa: Y015
+
+@_typing.final
+class Spread(_message.Message):
+    """At most so many pods of the set in any one domain of a level."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEVEL_FIELD_NUMBER: _builtins.int
+    MAX_PODS_FIELD_NUMBER: _builtins.int
+    level: _builtins.str
+    """Level that the pods are spread over."""
+    max_pods: _builtins.int
+    """Pods that one domain may hold."""
+    def __init__(
+        self,
+        *,
+        level: _builtins.str = ...,
+        max_pods: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "max_pods", b"max_pods"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Spread: _TypeAlias = Spread  # noqa: Y015
 
 @_typing.final
 class Slice(_message.Message):
@@ -355,22 +397,30 @@ class Slice(_message.Message):
     SIZE_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_FIELD_NUMBER: _builtins.int
+    RAGGED_FIELD_NUMBER: _builtins.int
+    PREFERRED_FIELD_NUMBER: _builtins.int
     size: _builtins.int
     """Pods of a group."""
     level: _builtins.str
     """Level of the domain that holds a group."""
     exclusive: _builtins.bool
     """No other job may use a domain that holds a group."""
+    ragged: _builtins.bool
+    """Only of the first layer: the pods need not divide into groups; the last group has what is left over."""
+    preferred: _builtins.bool
+    """The layer is kept where that is possible; the coarsest such layer is given up first."""
     def __init__(
         self,
         *,
         size: _builtins.int = ...,
         level: _builtins.str = ...,
         exclusive: _builtins.bool = ...,
+        ragged: _builtins.bool = ...,
+        preferred: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "level", b"level", "size", b"size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["exclusive", b"exclusive", "level", b"level", "preferred", b"preferred", "ragged", b"ragged", "size", b"size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

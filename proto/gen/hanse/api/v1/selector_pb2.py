@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhanse/api/v1/selector.proto\x12\x0chanse.api.v1\"T\n\x0bRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x08operator\x18\x02 \x01(\x0e\x32\x16.hanse.api.v1.Operator\x12\x0e\n\x06values\x18\x03 \x03(\t\"?\n\x0cSelectorTerm\x12/\n\x0crequirements\x18\x01 \x03(\x0b\x32\x19.hanse.api.v1.Requirement\"5\n\x08Selector\x12)\n\x05terms\x18\x01 \x03(\x0b\x32\x1a.hanse.api.v1.SelectorTerm\"c\n\nToleration\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06\x65xists\x18\x02 \x01(\x08\x12\r\n\x05value\x18\x03 \x01(\t\x12)\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x0e\x32\x19.hanse.api.v1.TaintEffect*\x9e\x01\n\x08Operator\x12\x18\n\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOPERATOR_IN\x10\x01\x12\x13\n\x0fOPERATOR_NOT_IN\x10\x02\x12\x13\n\x0fOPERATOR_EXISTS\x10\x03\x12\x1b\n\x17OPERATOR_DOES_NOT_EXIST\x10\x04\x12\x0f\n\x0bOPERATOR_GT\x10\x05\x12\x0f\n\x0bOPERATOR_LT\x10\x06*\x8b\x01\n\x0bTaintEffect\x12\x1c\n\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01\x12#\n\x1fTAINT_EFFECT_PREFER_NO_SCHEDULE\x10\x02\x12\x1b\n\x17TAINT_EFFECT_NO_EXECUTE\x10\x03\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhanse/api/v1/selector.proto\x12\x0chanse.api.v1\"T\n\x0bRequirement\x12\x0b\n\x03key\x18\x01 \x01(\t\x12(\n\x08operator\x18\x02 \x01(\x0e\x32\x16.hanse.api.v1.Operator\x12\x0e\n\x06values\x18\x03 \x03(\t\"?\n\x0cSelectorTerm\x12/\n\x0crequirements\x18\x01 \x03(\x0b\x32\x19.hanse.api.v1.Requirement\"5\n\x08Selector\x12)\n\x05terms\x18\x01 \x03(\x0b\x32\x1a.hanse.api.v1.SelectorTerm\"c\n\nToleration\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x0e\n\x06\x65xists\x18\x02 \x01(\x08\x12\r\n\x05value\x18\x03 \x01(\t\x12)\n\x06\x65\x66\x66\x65\x63t\x18\x04 \x01(\x0e\x32\x19.hanse.api.v1.TaintEffect*\xbd\x01\n\x08Operator\x12\x18\n\x14OPERATOR_UNSPECIFIED\x10\x00\x12\x0f\n\x0bOPERATOR_IN\x10\x01\x12\x13\n\x0fOPERATOR_NOT_IN\x10\x02\x12\x13\n\x0fOPERATOR_EXISTS\x10\x03\x12\x1b\n\x17OPERATOR_DOES_NOT_EXIST\x10\x04\x12\x0f\n\x0bOPERATOR_GT\x10\x05\x12\x0f\n\x0bOPERATOR_LT\x10\x06\x12\x1d\n\x19OPERATOR_VERSION_AT_LEAST\x10\x07*\x8b\x01\n\x0bTaintEffect\x12\x1c\n\x18TAINT_EFFECT_UNSPECIFIED\x10\x00\x12\x1c\n\x18TAINT_EFFECT_NO_SCHEDULE\x10\x01\x12#\n\x1fTAINT_EFFECT_PREFER_NO_SCHEDULE\x10\x02\x12\x1b\n\x17TAINT_EFFECT_NO_EXECUTE\x10\x03\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,9 +32,9 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'hanse.api.v1.selector_pb2',
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_OPERATOR']._serialized_start=353
-  _globals['_OPERATOR']._serialized_end=511
-  _globals['_TAINTEFFECT']._serialized_start=514
-  _globals['_TAINTEFFECT']._serialized_end=653
+  _globals['_OPERATOR']._serialized_end=542
+  _globals['_TAINTEFFECT']._serialized_start=545
+  _globals['_TAINTEFFECT']._serialized_end=684
   _globals['_REQUIREMENT']._serialized_start=45
   _globals['_REQUIREMENT']._serialized_end=129
   _globals['_SELECTORTERM']._serialized_start=131

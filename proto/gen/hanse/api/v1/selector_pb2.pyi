@@ -39,6 +39,8 @@ class _OperatorEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Operator.Val
     """The label is an integer above the only value."""
     OPERATOR_LT: _Operator.ValueType  # 6
     """The label is an integer below the only value."""
+    OPERATOR_VERSION_AT_LEAST: _Operator.ValueType  # 7
+    """The label is a dotted version, the only value or a newer one."""
 
 class Operator(_Operator, metaclass=_OperatorEnumTypeWrapper):
     """How a requirement compares a node's label; as in Kubernetes node selectors."""
@@ -57,6 +59,8 @@ OPERATOR_GT: Operator.ValueType  # 5
 """The label is an integer above the only value."""
 OPERATOR_LT: Operator.ValueType  # 6
 """The label is an integer below the only value."""
+OPERATOR_VERSION_AT_LEAST: Operator.ValueType  # 7
+"""The label is a dotted version, the only value or a newer one."""
 Global___Operator: _TypeAlias = Operator  # noqa: Y015
 
 class _TaintEffect:

@@ -1,0 +1,75 @@
+"""What a pod set asks of the topology, in words."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+
+class SliceLike(Protocol):
+    """A slice layer, of the model or of the wire."""
+
+    @property
+    def size(self) -> int:
+        """Pods of a group."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """Level of the domain that holds a group."""
+        ...
+
+    @property
+    def exclusive(self) -> bool:
+        """Nobody else may use the domain."""
+        ...
+
+    @property
+    def ragged(self) -> bool:
+        """The last group may be smaller."""
+        ...
+
+    @property
+    def preferred(self) -> bool:
+        """Kept where possible."""
+        ...
+
+
+class SpreadLike(Protocol):
+    """How many pods one domain may hold, of the model or of the wire."""
+
+    @property
+    def level(self) -> str:
+        """Level of the domains."""
+        ...
+
+    @property
+    def max_pods(self) -> int:
+        """Pods in one of them."""
+        ...
+
+
+def topology_words(
+    required: str,
+    preferred: str,
+    *,
+    slices: Iterable[SliceLike],
+    balanced: str,
+    spread: SpreadLike | None,
+    same: Iterable[str],
+) -> Iterator[str]:
+    """One part of a sentence for each thing that is asked."""
+    if required:
+        yield f"in one {required}"
+    if preferred:
+        yield f"rather in one {preferred}"
+    for one in slices:
+        rest = " (the last may be smaller)" if one.ragged else ""
+        yield (
+            f"{'rather ' if one.preferred else ''}each {one.size} in one {one.level}"
+            + (" alone" if one.exclusive else "")
+            + rest
+        )
+    if balanced:
+        yield f"evenly over each {balanced}"
+    if spread is not None and spread.max_pods:
+        yield f"at most {spread.max_pods} in one {spread.level}"
+    yield from (f"all with one {key}" for key in same)
