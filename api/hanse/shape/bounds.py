@@ -24,14 +24,15 @@ class Heap(NamedTuple):
     Attributes:
         sizes: the different part sizes, ascending.
         above: by child and size, the sum of what the child's parts have above that size; first for size 0.
-        held: by child, how many parts.
+        held, total: by child, how many parts, and the sum of them.
     """
 
     sizes: Ints
     above: Ints
-    held: Ints
+    held: list[int]
+    total: list[int]
 
-    def least(self, above: Ints, n: int) -> Ints:
+    def least(self, above: Ints, n: int | Ints) -> Ints:
         """The fewest parts that hold n, for each row of sums of `above`."""
         return np.asarray(np.max(-((above[..., 1:] - n) // self.sizes), axis=-1), dtype=np.int64)
 
@@ -58,7 +59,8 @@ def _heap(cap: Cap, below: int) -> Heap:
         table = np.bincount(owners * len(values) + place, numbers, many * len(values)).reshape(many, -1)
         held = table.astype(np.int64)[:, values > 0]
         values = values[values > 0]
-    return Heap(values, _above(held, values), held.sum(axis=1))
+    above = _above(held, values)
+    return Heap(values, above, held.sum(axis=1).tolist(), above[:, 0].tolist())
 
 
 def _above(held: Ints, values: Ints) -> Ints:

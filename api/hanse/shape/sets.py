@@ -17,7 +17,8 @@ from hanse.shape.bounds import heap
 from hanse.shape.capacity import Cap
 from hanse.shape.domains import Ints
 
-SETS_MAX = 3_000  # sets of children that are looked at
+SETS_MAX = 1_000  # sets of children that are looked at
+STEPS_MAX = 8  # steps that a set leaves out, for its bound to be sharpened
 
 Bound = tuple[int, ...]  # counts at 1, 2, … levels below and hosts, then summed fits of the same: at the least
 
@@ -37,14 +38,12 @@ def sets_of(cap: Cap, count: int, n: int) -> Ints | None:
     rows = int(many.sum())
     if comb(rows, count) > SETS_MAX:
         return None
-    if rows > len(usable):
-        firsts = np.repeat(np.cumsum(many) - many, many)
-        copy = np.arange(rows) - firsts
-        usable = np.repeat(usable, many)
     choices = _choices(rows, count)
-    keep = fits[usable][choices].sum(axis=1) >= n
-    if rows > len(np.unique(usable)):
-        keep &= _first_copies(choices, copy)
+    if rows == len(usable):
+        return np.asarray(usable[choices[fits[usable][choices].sum(axis=1) >= n]], dtype=np.int64)
+    copy = np.arange(rows) - np.repeat(np.cumsum(many) - many, many)
+    usable = np.repeat(usable, many)
+    keep = (fits[usable][choices].sum(axis=1) >= n) & _first_copies(choices, copy)
     return np.asarray(usable[choices[keep]], dtype=np.int64)
 
 
@@ -56,12 +55,50 @@ def _first_copies(choices: Ints, copy: Ints) -> np.typing.NDArray[np.bool_]:
 
 def in_order(cap: Cap, sets: Ints, n: int) -> Iterator[tuple[Bound, list[int]]]:
     """The sets from the least bound on, each with its bound."""
-    held = cap.parts(1)[0][sets].sum(axis=1)
+    fits = cap.parts(1)[0]
+    held = fits[sets].sum(axis=1)
     lows = [least_parts(cap, below, sets, n) for below in range(1, cap.height)]
-    rest = (n,) * (cap.height - 1)
-    for at in np.lexsort((held, *reversed(lows))).tolist():
+    rests = [np.full(len(sets), n)] * (cap.height - 1)
+    if cap.step != cap.kids[int(sets[0, 0])][0].step:
+        lows = [_sharpened(cap, below, sets, held - n, low) for below, low in enumerate(lows, 1)]
+        rests = [_least_sums(cap, below, sets, held - n, rest) for below, rest in enumerate(rests, 1)]
+    for at in np.lexsort((*reversed(rests), held, *reversed(lows))).tolist():
         counts = (sets.shape[1], *[int(low[at]) for low in lows])
-        yield (*counts, int(held[at]), *rest), sets[at].tolist()
+        yield (*counts, int(held[at]), *[int(rest[at]) for rest in rests]), sets[at].tolist()
+
+
+def _sharpened(cap: Cap, below: int, sets: Ints, rest: Ints, low: Ints) -> Ints:
+    """The bound where children are used in whole steps: what all parts need, less what `rest` pods can save.
+
+    Those who leave something out are at most as many as there are steps to leave out, and none saves more than if it
+    left out all of it.
+    """
+    steps = rest // cap.step
+    fits, parts = cap.parts(1)[0], heap(cap, below)
+    full = parts.least(parts.above, fits[:, None])
+    out = np.array(low)
+    for many in range(min(int(steps.max()), STEPS_MAX) + 1):
+        rows = np.flatnonzero(steps == many)
+        if len(rows):
+            less = np.maximum(fits - many * cap.step, 0)
+            saved = np.sort((full - parts.least(parts.above, less[:, None]))[sets[rows]], axis=1)
+            most = saved[:, max(0, saved.shape[1] - many) :].sum(axis=1) if many else 0
+            out[rows] = np.maximum(low[rows], full[sets[rows]].sum(axis=1) - most)
+    return out
+
+
+def _least_sums(cap: Cap, below: int, sets: Ints, rest: Ints, least: Ints) -> Ints:
+    """What the used parts hold at the least, for sets that leave nothing out: by child, in multiples of its parts."""
+    exact = rest == 0
+    if not exact.any():
+        return least
+    fits = cap.parts(1)[0]
+    owners, sizes, _ = cap.owned(below)
+    firsts = np.flatnonzero(np.diff(owners, prepend=-1))
+    divisors = np.ones_like(fits)
+    divisors[owners[firsts]] = np.maximum(1, np.gcd.reduceat(sizes, firsts))
+    sums = -(-fits // divisors) * divisors
+    return np.where(exact, sums[sets].sum(axis=1), least)
 
 
 def least_parts(cap: Cap, below: int, sets: Ints, n: int) -> Ints:

@@ -362,13 +362,13 @@ def _shared_out(cap: Cap, kids: dict[int, int], parts: dict[int, int], rest: int
 
 
 def _proven(cap: Cap, n: int, cost: Cost) -> bool:
-    """Whether no placement can cost less: every component meets a bound that the ones before it allow."""
+    """Whether no placement can cost less than a greedy one: what follows the children's tightest sum meets bounds."""
     half = cap.height
     if any(cost[below] > least_below(cap, below, cost[0], n) for below in range(1, half)):
         return False
     return all(
-        fits <= least_sum(level, n) or (used == fewest(level, n) and fits <= _tightest_sum(level, n))
-        for level, used, fits in zip(cap.census, cost, cost[half:], strict=False)
+        fits <= n or fits <= least_sum(level, n) or (used == fewest(level, n) and fits <= _tightest_sum(level, n))
+        for level, used, fits in zip(cap.census[1:], cost[1:], cost[half + 1 :], strict=False)
     )
 
 
@@ -387,55 +387,52 @@ def _searched(search: Search, cap: Cap, level: int, n: int) -> Found:
 def _greedy(cap: Cap, n: int, count: int) -> Found:
     """Fewest children with the tightest sum, all full but one; some of the chosen are tried for that."""
     chosen = _chosen(cap, n)
-    rest = sum([cap.kids[i][0].fit * use for i, use in chosen]) - n
     full = [(i, use, _everything(cap, i)) for i, use in chosen]
-    best = None if rest else together(cap, full)
-    if best is not None:
-        return best
+    total = together(cap, full)
+    rest = total.cost[cap.height] - n
+    if not rest:
+        return total
+    best: tuple[Cost, int, Found] | None = None
     hosts = least_below(cap, cap.height - 1, count, n)
-    for short in _emptiest_first(cap, chosen)[:SHORTS_MAX]:
-        found = together(cap, _one_short(cap, full, short, rest))
-        if best is None or found.cost < best.cost:
-            best = found
-        if best.cost[cap.height - 1] <= hosts and best.cost[-1] == n:
+    for i, found in _emptiest_first(cap, full):
+        kid = cap.kids[i][0]
+        less = solve(kid, kid.fit - rest)
+        half = kid.height
+        changed = [a - b for a, b in zip(less.cost, found.cost, strict=True)]
+        delta = (0, *changed[:half], 0, *changed[half:])
+        cost = tuple([a + b for a, b in zip(total.cost, delta, strict=True)])
+        if best is None or cost < best[0]:
+            best = cost, i, less
+        if best[0][cap.height - 1] <= hosts and best[0][-1] == n:
             break
     assert best is not None
-    return best
+    return together(cap, _one_short(full, best[1], best[2]))
 
 
 def _chosen(cap: Cap, n: int) -> list[tuple[int, int]]:
     """(child, copies) of the tightest sum; of children that hold the same, those with the fewest hosts."""
     wanted = tightest(cap.census[0], n)
     fits, copies = cap.parts(1)
-    hosts = heap(cap, cap.height - 1).held
+    every = zip(fits.tolist(), heap(cap, cap.height - 1).held, range(len(fits)), copies.tolist(), strict=True)
     chosen: list[tuple[int, int]] = []
-    for i in np.lexsort((hosts, -fits)).tolist():
-        use = min(int(copies[i]), wanted.get(int(fits[i]), 0))
+    for fit, _, i, there in sorted([entry for entry in every if entry[0] in wanted]):
+        use = min(there, wanted[fit])
         if use:
-            wanted[int(fits[i])] -= use
+            wanted[fit] -= use
             chosen.append((i, use))
     return chosen
 
 
-def _emptiest_first(cap: Cap, chosen: list[tuple[int, int]]) -> list[int]:
-    """The chosen children, those first whose hosts hold the least: leaving room there frees the most hosts."""
-    hosts = heap(cap, cap.height - 1).held
-    fits = cap.parts(1)[0]
-    return sorted([i for i, _ in chosen], key=lambda i: (fits[i] / hosts[i], i))
+def _emptiest_first(cap: Cap, full: "list[tuple[int, int, Found]]") -> "list[tuple[int, Found]]":
+    """Some of the chosen children, those first whose hosts hold least: leaving room there frees the most hosts."""
+    parts = heap(cap, cap.height - 1)
+    order = sorted([(parts.total[i] / parts.held[i], at) for at, (i, _, _) in enumerate(full)])
+    return [(full[at][0], full[at][2]) for _, at in order[:SHORTS_MAX]]
 
 
-def _one_short(
-    cap: Cap, full: "list[tuple[int, int, Found]]", short: int, rest: int
-) -> "list[tuple[int, int, Found]]":
-    out: list[tuple[int, int, Found]] = []
-    for i, use, found in full:
-        if i == short:
-            kid = cap.kids[i][0]
-            out.append((i, 1, solve(kid, kid.fit - rest)))
-            use -= 1
-        if use:
-            out.append((i, use, found))
-    return out
+def _one_short(full: "list[tuple[int, int, Found]]", short: int, less: Found) -> "list[tuple[int, int, Found]]":
+    out = [(i, use - (i == short), found) for i, use, found in full if use > (i == short)]
+    return [(short, 1, less), *out]
 
 
 def together(cap: Cap, parts: list[tuple[int, int, Found]]) -> Found:
@@ -457,7 +454,7 @@ def _everything(cap: Cap, i: int) -> Found:
     """All that fits into a child, which need not be all hosts: rounding to slices may leave some unused."""
     fit = int(cap.parts(1)[0][i])
     below = [heap(cap, level) for level in range(1, cap.height)]
-    totals = [int(parts.above[i, 0]) for parts in below]
-    if any(total != fit for total in totals):
+    totals = [parts.total[i] for parts in below]
+    if totals.count(fit) != len(totals):
         return solve(cap.kids[i][0], fit)
-    return Found((*[int(parts.held[i]) for parts in below], *totals), Take(of=(cap, i)))
+    return Found((*[parts.held[i] for parts in below], *totals), Take(of=(cap, i)))
