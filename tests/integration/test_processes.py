@@ -192,8 +192,11 @@ async def test_agents_of_a_replica_that_goes_are_at_another_soon(tmp_path: Path,
         await until(moved, patience_s=within_s + 10)
         assert time.monotonic() - began_s < within_s
         async with parts.client(1 - victim) as client:
-            pools = await client.pools()
-            assert all(pool.health is pool_pb2.POOL_HEALTH_HEALTHY for pool in pools)
+
+            async def healthy() -> bool:
+                return all(pool.health is pool_pb2.POOL_HEALTH_HEALTHY for pool in await client.pools())
+
+            await until(healthy)  # the first summary of the new epoch follows the attachment
             job = await client.submit(spec("after", 30, LONG))
             await client.wait(job.ids[0], until="running", timeout_s=PATIENCE_S)
 
