@@ -84,6 +84,7 @@ class ReplicaParts:
             "ListJobs": services.jobs.list_jobs,
             "ExplainJob": services.jobs.explain_job,
             "CordonPool": services.pools.cordon_pool,
+            "DrainPool": services.pools.drain_pool,
             "UncordonPool": services.pools.uncordon_pool,
             "ListPools": services.pools.list_pools,
             "GetQueue": services.queues.get_queue,

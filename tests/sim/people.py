@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 CALL_DEADLINE_S: Final = 8.0
 RETRY_S: Final = (0.1, 2.0)
+DRAIN_DEADLINES_S: Final = (0, 0, 1, 5)
 AWAY_S: Final = (1.0, 20.0)
 BATCH_MAX: Final = 3
 RIVALS_FACTOR: Final = 2
@@ -89,6 +90,7 @@ class People:
         self._every(swarm.cordon_every_s, self._cordon, "operator")
         self._every(swarm.hold_every_s, self._hold, "operator")
         self._every(swarm.quota_every_s, self._change_quota, "operator")
+        self._every(swarm.drain_every_s, self._drain, "operator")
 
     def submit_rival(self, job: JobId, bound: BindingValue) -> None:
         """Somebody wants, just now and more urgently, what is left of the quota beside this binding, and one more."""
@@ -298,6 +300,19 @@ class People:
         self._world.story.note(f"cordons {pool}", pool)
         await self._insist("CordonPool", cordon)
         await asyncio.sleep(self._rng.uniform(*AWAY_S))
+        await self._uncordon(pool)
+
+    async def _drain(self) -> None:
+        """Move a pool's jobs elsewhere, now and then with a deadline, and take it back after a while."""
+        pool = self._rng.choice(self._world.fleet.pools)
+        deadline_s = self._rng.choice(DRAIN_DEADLINES_S)
+        drain = pool_service_pb2.DrainPoolRequest(name=pool, deadline_s=deadline_s, request_id=self._request_id())
+        self._world.story.note(f"drains {pool}, deadline {deadline_s or 'none'}", pool)
+        await self._insist("DrainPool", drain)
+        await asyncio.sleep(self._rng.uniform(*AWAY_S))
+        await self._uncordon(pool)
+
+    async def _uncordon(self, pool: str) -> None:
         uncordon = pool_service_pb2.UncordonPoolRequest(name=pool, request_id=self._request_id())
         self._world.story.note(f"uncordons {pool}", pool)
         await self._insist("UncordonPool", uncordon)

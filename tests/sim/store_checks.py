@@ -6,6 +6,7 @@ Checked at every revision, from the revision's own events and the values before 
       grant, the queue, the pools' settings) at the revision that it had, and bumps each of those heads;
 * S5, P4  and its grant was written by the very process that commits, since it started;
 * S6  live bindings of a queue are within its quota at every revision that adds to them;
+* S7  a job is drained only out of a pool that is drained at that very revision;
 * S8  a terminal state stays as it is; a job that was acknowledged leaves the store only whole, after its end, once
       it is archived and nothing of it is bound; and what has left never comes back, whoever repeats himself;
 * S3, P5  every attempt is new: its number was never used before, and nothing of an older attempt is bound with it;
@@ -18,6 +19,7 @@ from collections.abc import Container
 
 from hanse.model.ids import Attempt, JobId
 from hanse.model.lifecycle import JobState, State, decode_state
+from hanse.model.reasons import Reason
 from hanse.store import keys
 from hanse.store.contract import EventKind, Put, Txn
 from hanse.store.schema import BindingValue, Desired, Progress, decode
@@ -79,10 +81,18 @@ class StoreChecks:
             self._accuse("S5", f"{job} was bound although it is on hold", job)
         if new.held and new.state is not State.PENDING:
             self._accuse("S8", f"{job} is {new.state.name} and on hold", job)
+        if new.reason is Reason.DRAINED and old.reason is not Reason.DRAINED:
+            self._check_drained(job)
         if new.attempt < old.attempt:
             self._accuse("S3", f"attempt of {job} went back from {old.attempt} to {new.attempt}", job)
         if not _may_follow(old, new):
             self._accuse("S8", f"{job} went from {old.state.name} to {new.state.name}, which no event does", job)
+
+    def _check_drained(self, job: JobId) -> None:
+        pools = {binding.key.pool for binding in self._view.bindings_of(job)}
+        configs = [self._view.configs.get(pool) for pool in sorted(pools)]
+        if not any(config is not None and config.drain is not None for config in configs):
+            self._accuse("S7", f"{job} was drained out of {', '.join(sorted(pools))}, where nothing is drained", job)
 
     def _check_dropped(self, job: JobId, old: JobState | None) -> None:
         if old is None or not old.state.terminal:

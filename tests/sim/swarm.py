@@ -86,6 +86,7 @@ class Swarm:
     job_hold_every_s: float = NEVER
     priority_every_s: float = NEVER
     retry_every_s: float = NEVER
+    drain_every_s: float = NEVER
 
     def calmed(self) -> "Swarm":
         """The same federation once faults have stopped."""
@@ -130,6 +131,11 @@ LATER_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
 }
 """Drawn after everything else, so that a seed draws of the rest what it drew before these existed."""
 
+LATEST_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
+    "drains": ("drain_every_s",),
+}
+"""Drawn after those, for the same reason."""
+
 NOTHING_FIXED: Final[Mapping[str, float]] = MappingProxyType({})
 
 IN_P: Final = 0.4
@@ -163,6 +169,7 @@ def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
     drawn |= _draw_families(rng, LATER_FAMILIES)
     if rng.random() < IN_P:
         drawn["retain_age_s"] = _draw_rate(rng, "retain_age_s")
+    drawn |= _draw_families(rng, LATEST_FAMILIES)
     return replace(swarm, **{name: type(getattr(swarm, name))(value) for name, value in {**drawn, **fixed}.items()})
 
 

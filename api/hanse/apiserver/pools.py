@@ -9,21 +9,23 @@ import msgspec
 from hanse.api.v1 import pool_pb2, pool_service_pb2
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.pages import PageToken, page_size, read_token, write_token
-from hanse.apiserver.ports import FleetView, PoolView
+from hanse.apiserver.ports import FleetView, PoolDrain, PoolView
 from hanse.apiserver.requests import Request
 from hanse.apiserver.shapes import shape_message
 from hanse.apiserver.suggest import did_you_mean
 from hanse.apiserver.writes import PlannedWrite, Writer
+from hanse.kit.clock import Clock
 from hanse.model.errors import InvalidArgument, NotFound
 from hanse.model.ids import PoolName
 from hanse.model.names import is_subdomain, quoted
 from hanse.model.placement import Level
 from hanse.store import keys
 from hanse.store.contract import TXN_OPS_MAX, KeyValue, ModRevisionIs, Op, Put, Store, prefix_end
-from hanse.store.schema import PoolConfigValue, decode, encode
+from hanse.store.schema import DrainValue, PoolConfigValue, decode, encode
 from hanse.wire.limits import POOLS_PAGE_SIZE_MAX
 
 CORDON_REASON_CHARS_MAX: Final = 256
+DRAIN_DEADLINE_S_MAX: Final = 365 * 86_400
 HEADS_BUMPED_MAX: Final = TXN_OPS_MAX - 2
 """One operation is the pool's settings, one the record of the request."""
 
@@ -31,10 +33,11 @@ HEADS_BUMPED_MAX: Final = TXN_OPS_MAX - 2
 class PoolService:
     """The methods of hanse.api.v1.PoolService."""
 
-    def __init__(self, store: Store, writer: Writer, fleet: FleetView) -> None:
+    def __init__(self, store: Store, writer: Writer, fleet: FleetView, clock: Clock) -> None:
         self._store = store
         self._writer = writer
         self._fleet = fleet
+        self._clock = clock
 
     async def get_pool(self, ctx: CallContext, request: pool_service_pb2.GetPoolRequest) -> pool_pb2.Pool:
         """One pool; its shape if it is asked for and known."""
@@ -80,36 +83,58 @@ class PoolService:
             NotFound: reason POOL_NOT_FOUND.
             InvalidArgument: reason TEXT_TOO_LONG.
         """
-        if len(request.reason) > CORDON_REASON_CHARS_MAX:
-            raise InvalidArgument(
-                f"{len(request.reason)} characters; at most {CORDON_REASON_CHARS_MAX}",
-                reason="TEXT_TOO_LONG",
-                path="reason",
-            )
-        reason = " ".join(request.reason.split())
+        reason = _reason(request.reason)
 
         async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
-            return await self._plan(request.name, cordoned=True, reason=reason)
+            return await self._plan(request.name, cordoned=True, reason=reason, drain=None)
 
         return await self._writer.write(ctx, "CordonPool", request, plan, pool_pb2.Pool)
 
-    async def uncordon_pool(self, ctx: CallContext, request: pool_service_pb2.UncordonPoolRequest) -> pool_pb2.Pool:
-        """Take new work in a pool again. Raises NotFound."""
+    async def drain_pool(self, ctx: CallContext, request: pool_service_pb2.DrainPoolRequest) -> pool_pb2.Pool:
+        """Take no new work in a pool, and move its jobs elsewhere.
+
+        Raises:
+            NotFound: reason POOL_NOT_FOUND.
+            InvalidArgument: reason TEXT_TOO_LONG, DEADLINE_INVALID.
+        """
+        reason = _reason(request.reason)
+        if not 0 <= request.deadline_s <= DRAIN_DEADLINE_S_MAX:
+            raise InvalidArgument(
+                f"{request.deadline_s} s is not between 0 (no deadline) and {DRAIN_DEADLINE_S_MAX:,}",
+                reason="DEADLINE_INVALID",
+                path="deadline_s",
+            )
 
         async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
-            return await self._plan(request.name, cordoned=False, reason="")
+            now_ms = self._clock.now_ms()
+            drain = DrainValue(now_ms, now_ms + request.deadline_s * 1_000 if request.deadline_s else 0)
+            return await self._plan(request.name, cordoned=True, reason=reason, drain=drain)
+
+        return await self._writer.write(ctx, "DrainPool", request, plan, pool_pb2.Pool)
+
+    async def uncordon_pool(self, ctx: CallContext, request: pool_service_pb2.UncordonPoolRequest) -> pool_pb2.Pool:
+        """Take new work in a pool again, and move no more jobs away. Raises NotFound."""
+
+        async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
+            return await self._plan(request.name, cordoned=False, reason="", drain=None)
 
         return await self._writer.write(ctx, "UncordonPool", request, plan, pool_pb2.Pool)
 
-    async def _plan(self, name: str, *, cordoned: bool, reason: str) -> PlannedWrite[pool_pb2.Pool]:
+    async def _plan(
+        self, name: str, *, cordoned: bool, reason: str, drain: DrainValue | None
+    ) -> PlannedWrite[pool_pb2.Pool]:
         """The pool's settings anew, and its heads bumped: a commit that is on its way then fails (P1). Every commit
         compares the settings too, so a head that is left out, or made meanwhile, does no harm."""
         kv, heads = await self._read(name)
-        value = msgspec.structs.replace(decode(kv.value, PoolConfigValue), cordoned=cordoned, cordon_reason=reason)
+        before = decode(kv.value, PoolConfigValue)
+        if drain is not None and before.drain is not None:  # it goes on
+            drain = msgspec.structs.replace(drain, since_ms=before.drain.since_ms)
+        value = msgspec.structs.replace(before, cordoned=cordoned, cordon_reason=reason, drain=drain)
         ops: list[Op] = [Put(kv.key, encode(value))]
         ops.extend(Put(head.key, head.value) for head in heads[:HEADS_BUMPED_MAX])
         view = next((v for v in self._fleet.pools() if v.name == name), None) or _bare(name, value)
-        answer = pool_message(replace(view, cordoned=cordoned, cordon_reason=reason))
+        moving = PoolDrain(drain.since_ms, drain.deadline_ms) if drain is not None else None
+        answer = pool_message(replace(view, cordoned=cordoned, cordon_reason=reason, drain=moving))
         return PlannedWrite((ModRevisionIs(kv.key, kv.mod_revision),), tuple(ops), answer)
 
     async def _read(self, name: str) -> tuple[KeyValue, tuple[KeyValue, ...]]:
@@ -133,6 +158,15 @@ class PoolService:
             reason="POOL_NOT_FOUND",
             path="name",
         )
+
+
+def _reason(text: str) -> str:
+    """As it is kept, on one line. Raises InvalidArgument."""
+    if len(text) > CORDON_REASON_CHARS_MAX:
+        raise InvalidArgument(
+            f"{len(text)} characters; at most {CORDON_REASON_CHARS_MAX}", reason="TEXT_TOO_LONG", path="reason"
+        )
+    return " ".join(text.split())
 
 
 def pool_message(view: PoolView) -> pool_pb2.Pool:
@@ -168,6 +202,8 @@ def pool_message(view: PoolView) -> pool_pb2.Pool:
         unusable_nodes=view.unusable_nodes,
         revision=view.revision,
     )
+    if view.drain is not None:
+        message.drain.CopyFrom(pool_pb2.PoolDrain(since_ms=view.drain.since_ms, deadline_ms=view.drain.deadline_ms))
     if view.largest_whole is not None:
         message.largest_whole.CopyFrom(
             pool_pb2.LargestWhole(level=view.largest_whole.level, hosts=view.largest_whole.hosts)

@@ -66,6 +66,14 @@ class WholeDomain:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolDrain:
+    """Its jobs are moved elsewhere since then; what is left is stopped at the deadline (0: never). Unix time."""
+
+    since_ms: int
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class PoolView:
     """A pool as this replica sees it now.
 
@@ -98,6 +106,7 @@ class PoolView:
     attached: bool = False
     cordoned: bool = False
     cordon_reason: str = ""
+    drain: PoolDrain | None = None
     summary_age_ms: int | None = None
     exact: bool = True
     gangs: int = 0

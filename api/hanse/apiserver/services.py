@@ -90,7 +90,7 @@ class ApiServices:
         )
         submitter.on_stored = self.jobs.reader.remember
         self.events = EventService(store, self.jobs.reader, events, view)
-        self.pools = PoolService(store, writer, view)
+        self.pools = PoolService(store, writer, view, clock)
         self.queues = QueueService(store, writer, view, clock)
         self.config = ConfigService(store, writer, Applier(store, writer, clock))
         self.server = ServerService(store, identity, clock)

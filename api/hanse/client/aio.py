@@ -419,8 +419,19 @@ class AsyncClient:
         )
         return await self._connection.unary(self._pools.CordonPool, request)
 
+    async def drain(self, pool: str, *, deadline_s: int = 0, reason: str = "", request_id: str = "") -> pool_pb2.Pool:
+        """Take no new work in a pool, and move its jobs elsewhere; `uncordon` takes it back.
+
+        Args:
+            deadline_s: after so long what is left is stopped, whether or not there is room elsewhere; 0 for never.
+        """
+        request = pool_service_pb2.DrainPoolRequest(
+            name=pool, reason=reason, deadline_s=deadline_s, request_id=self._connection.request_id(request_id)
+        )
+        return await self._connection.unary(self._pools.DrainPool, request)
+
     async def uncordon(self, pool: str, *, request_id: str = "") -> pool_pb2.Pool:
-        """Take new work in a pool again."""
+        """Take new work in a pool again, and move no more jobs away."""
         request = pool_service_pb2.UncordonPoolRequest(name=pool, request_id=self._connection.request_id(request_id))
         return await self._connection.unary(self._pools.UncordonPool, request)
 

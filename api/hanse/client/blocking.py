@@ -282,6 +282,9 @@ class Client:
     def cordon(self, pool: str, *, reason: str = "", request_id: str = "") -> pool_pb2.Pool:
         return self._run(self._client.cordon(pool, reason=reason, request_id=request_id))
 
+    def drain(self, pool: str, *, deadline_s: int = 0, reason: str = "", request_id: str = "") -> pool_pb2.Pool:
+        return self._run(self._client.drain(pool, deadline_s=deadline_s, reason=reason, request_id=request_id))
+
     def uncordon(self, pool: str, *, request_id: str = "") -> pool_pb2.Pool:
         return self._run(self._client.uncordon(pool, request_id=request_id))
 

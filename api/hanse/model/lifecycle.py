@@ -231,10 +231,14 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Somebody orders the job to end as `target` (CANCELLED, FAILED), or to go back to PENDING."""
+    """Somebody orders the job to end as `target` (CANCELLED, FAILED), or to go back to PENDING.
+
+    `attempt`: only this attempt is to end; a job that is past it is left alone. None: whatever it does.
+    """
 
     target: State
     reason: Reason
+    attempt: Attempt | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,6 +485,8 @@ def _finished(job: JobState, event: Finished, now_ms: int) -> Transition:
 
 
 def _stop(job: JobState, event: Stop, now_ms: int) -> Transition:
+    if event.attempt is not None and (event.attempt != job.attempt or not job.state.live):
+        return Ignored("the attempt is over")
     if job.state.terminal:
         return Illegal(f"the job has already ended as {job.state.name}")
     if job.state is State.PENDING:

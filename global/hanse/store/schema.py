@@ -116,8 +116,16 @@ class LevelValue(_Struct, frozen=True, array_like=True):
     alias: str
 
 
+class DrainValue(_Struct, frozen=True):
+    """A pool's jobs are moved elsewhere; what is left at the deadline (Unix time, 0: none) is stopped."""
+
+    since_ms: int
+    deadline_ms: int = 0
+
+
 class PoolConfigValue(_Struct, frozen=True):
-    """Settings of a pool; `slot` is its number in the 64-byte state records and never changes."""
+    """Settings of a pool; `slot` is its number in the 64-byte state records and never changes. A pool that is
+    drained is also cordoned."""
 
     slot: int
     cluster_uid: str = ""
@@ -129,6 +137,7 @@ class PoolConfigValue(_Struct, frozen=True):
     dialect: str = ""
     levels: list[LevelValue] = []
     joined_ms: int = 0
+    drain: DrainValue | None = None
 
 
 class PoolAgentValue(_Struct, frozen=True):

@@ -100,6 +100,21 @@ async def test_cordoning_rewrites_the_settings_and_bumps_every_head_at_one_revis
     assert (told, told.cordoned, opened.cordoned, opened.cordon_reason) == (again, True, False, "")
 
 
+async def test_a_drain_keeps_its_beginning_gets_a_new_deadline_and_ends_with_the_cordon() -> None:
+    async with stage(pool("oslo", 1, 1)) as on:
+        await join(on)
+        first = await on.api.pools.drain_pool(CTX, pool_service_pb2.DrainPoolRequest(name="oslo", reason="old"))
+        second = await on.api.pools.drain_pool(CTX, pool_service_pb2.DrainPoolRequest(name="oslo", deadline_s=60))
+        value = decode((await on.store.core.read([CONFIG])).items[CONFIG].value, PoolConfigValue)
+        opened = await on.api.pools.uncordon_pool(CTX, pool_service_pb2.UncordonPoolRequest(name="oslo"))
+        after = decode((await on.store.core.read([CONFIG])).items[CONFIG].value, PoolConfigValue)
+    assert (first.cordoned, first.cordon_reason, first.drain.deadline_ms) == (True, "old", 0)
+    assert second.drain.since_ms == first.drain.since_ms
+    assert value.drain is not None
+    assert value.drain.deadline_ms >= value.drain.since_ms + 60_000
+    assert (after.cordoned, after.drain, opened.HasField("drain")) == (False, None, False)
+
+
 async def test_a_reason_that_is_too_long() -> None:
     async with stage(pool("oslo", 1, 1)) as on:
         with pytest.raises(InvalidArgument):

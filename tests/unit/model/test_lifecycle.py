@@ -81,6 +81,13 @@ MOVES: list[tuple[str, JobState, Event, State, Bindings]] = [
         Bindings.STOP,
     ),
     (
+        "an order for this attempt ends it",
+        at(State.RUNNING),
+        Stop(State.PENDING, Reason.DRAINED, A1),
+        State.STOPPING,
+        Bindings.STOP,
+    ),
+    (
         "release reaches its target",
         stopping(State.CANCELLED),
         Released(A1, P0, 0),
@@ -166,6 +173,14 @@ def test_a_cancel_overrides_the_way_back_to_pending_but_not_an_end() -> None:
     assert isinstance(back, Moved)
     assert back.state.target is State.CANCELLED
     assert isinstance(transition(stopping(State.FAILED), cancel, now_ms=1), Ignored)
+
+
+@pytest.mark.parametrize(
+    "job", [at(State.PENDING), at(State.SUCCEEDED), replace(at(State.RUNNING), attempt=Attempt(2))]
+)
+@pytest.mark.parametrize("target", [State.PENDING, State.FAILED])
+def test_an_order_for_an_attempt_that_is_over_changes_nothing(job: JobState, target: State) -> None:
+    assert isinstance(transition(job, Stop(target, Reason.DRAINED, A1), now_ms=1), Ignored)
 
 
 def test_a_job_on_hold_is_not_bound() -> None:

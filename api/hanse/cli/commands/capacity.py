@@ -99,7 +99,7 @@ def cordon(
 
 
 def uncordon(name: PoolArgument, server: ServerOption = None, output: OutputOption = None) -> None:
-    """Take new work in a pool again.
+    """Take new work in a pool again; of one that is drained, move no more jobs away.
 
     \b
     hanse uncordon iowa-h100

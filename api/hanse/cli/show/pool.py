@@ -8,7 +8,7 @@ Domains have no names here: nothing above a pool's agent knows them.
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from hanse.cli.amounts import counted, duration, number, percent
+from hanse.cli.amounts import clock, counted, duration, number, percent
 from hanse.cli.bars import EMPTY, FULL, NOTHING, PARTLY, level
 from hanse.cli.paper import Paper, Tone, joined
 from hanse.cli.show.facts import facts
@@ -37,7 +37,9 @@ def pool_page(pool: "Pool", paper: Paper) -> str:
 def _facts(pool: "Pool") -> Iterator[tuple[str, str]]:
     if pool.message:
         yield "trouble", pool.message
-    if pool.cordoned:
+    if pool.HasField("drain"):
+        yield "draining", drain_words(pool)
+    elif pool.cordoned:
         yield "cordoned", pool.cordon_reason or "takes no new work; what runs, runs on"
     if pool.levels:
         yield "levels", " > ".join(dict.fromkeys(one.alias or one.key for one in pool.levels))
@@ -49,6 +51,13 @@ def _facts(pool: "Pool") -> Iterator[tuple[str, str]]:
     if pool.unusable_nodes:
         yield "unusable", f"{counted(pool.unusable_nodes, 'node')}: not ready, or of no flavor"
     yield "summary", _summary(pool)
+
+
+def drain_words(pool: "Pool") -> str:
+    """`3 gangs left, until 18:00:00: new switches`."""
+    left = f"{counted(pool.gangs, 'gang')} left" if pool.gangs else "empty"
+    until = f", until {clock(pool.drain.deadline_ms)}" if pool.drain.deadline_ms else ""
+    return f"{left}{until}{': ' + pool.cordon_reason if pool.cordon_reason else ''}"
 
 
 def _flavor(flavor: "PoolFlavor") -> str:

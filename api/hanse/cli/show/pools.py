@@ -52,7 +52,8 @@ def _row(pool: "Pool", shape: "PoolShape | None") -> Sequence[Cell]:
 
 
 def _trouble(pool: "Pool") -> str:
-    return f"cordoned: {pool.cordon_reason}" if pool.cordoned and pool.cordon_reason else pool.message
+    word = "draining" if pool.HasField("drain") else "cordoned"
+    return f"{word}: {pool.cordon_reason}" if pool.cordoned and pool.cordon_reason else pool.message
 
 
 def largest(whole: "LargestWhole") -> str:

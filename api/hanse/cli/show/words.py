@@ -61,6 +61,8 @@ def pool_state(pool: "Pool") -> tuple[str, Tone]:
     health = _HEALTH.get(pool.health, "unknown")
     if health in ("stale", "detached"):
         return health, Tone.BAD
+    if pool.HasField("drain"):
+        return ("draining" if pool.gangs else "drained"), Tone.WAITING
     if pool.cordoned:
         return "cordoned", Tone.WAITING
     return health, Tone.GOOD if health == "healthy" else Tone.WAITING

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid
-from hanse.model.queue import Charge
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest, class_hash
 from hanse.scheduler.core.facts import QueueFacts
@@ -23,7 +22,7 @@ from hanse.scheduler.core.plan import (
     unusable_verdict,
     verdict_of,
 )
-from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
+from hanse.scheduler.core.quota import QuotaOverlay, charges_for, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Fit, fit
 
@@ -100,20 +99,16 @@ def _quota(
         return found
     overlay = QuotaOverlay(snapshot.usage)
     for flavors in choices:
-        short = shortfall(facts.queue, _charges(request, flavors), overlay)
+        short = shortfall(facts.queue, charges_for(request, flavors), overlay)
         if short is not None:
             found[flavors] = quota_verdict(facts.queue.name, short)
     return found
 
 
-def _charges(request: GangRequest, flavors: tuple[FlavorName, ...]) -> tuple[Charge, ...]:
-    return charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
-
-
 def _allows(snapshot: Snapshot, facts: QueueFacts | None) -> Allows:
     overlay = QuotaOverlay(snapshot.usage)
     return lambda request, flavors: (
-        facts is None or shortfall(facts.queue, _charges(request, flavors), overlay) is None
+        facts is None or shortfall(facts.queue, charges_for(request, flavors), overlay) is None
     )
 
 
@@ -166,7 +161,8 @@ def _choice(
 def _standing(pool: PoolView, limits: Limits, refused: frozenset[PoolName]) -> tuple[Reason, str] | None:
     """Why the job may not go to the pool now, whatever its shape says."""
     if pool.facts.cordoned:
-        return Reason.CORDONED, f"cordoned{': ' + pool.facts.cordon_reason if pool.facts.cordon_reason else ''}"
+        word = "cordoned" if pool.facts.drain is None else "being drained"
+        return Reason.CORDONED, f"{word}{': ' + pool.facts.cordon_reason if pool.facts.cordon_reason else ''}"
     if not pool.attached:
         return Reason.DETACHED, "its agent is not attached; it gets no new work"
     if pool.shape is None:

@@ -15,12 +15,21 @@ from hanse.shape import Shape
 
 
 @dataclass(frozen=True, slots=True)
+class DrainFacts:
+    """Since when a pool is drained, and when what is left is stopped (0: never); Unix time."""
+
+    since_ms: int
+    deadline_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class PoolFacts:
     """Settings of a pool and the heads that every commit to it compares.
 
     Attributes:
         revision: of the settings.
         heads: revision of each flavor's head; a flavor without one has never been taken from (0).
+        drain: its jobs are moved elsewhere; None if they are not.
     """
 
     name: PoolName
@@ -34,6 +43,7 @@ class PoolFacts:
     levels: tuple[Level, ...] = ()
     dialect: str = ""
     heads: Mapping[FlavorName, int] = field(default_factory=dict)
+    drain: DrainFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -160,6 +160,10 @@ class PoolLedger:
         """Keys of the live bindings that were created at this revision or before it, in the order of their making."""
         return [place.key for place in self._order[: self._first_after(revision)]]
 
+    def bindings(self) -> list[BindingFacts]:
+        """The live bindings of the pool, in the order of their making."""
+        return [self._bindings[place.key] for place in self._order]
+
     def gangs(self) -> int:
         """Live bindings of the pool."""
         return len(self._order)

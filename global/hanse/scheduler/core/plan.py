@@ -34,7 +34,7 @@ from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.scheduler.core.choice import Choice, Rank, Standing
 from hanse.scheduler.core.pending import PendingJob, Service
-from hanse.scheduler.core.quota import QuotaOverlay, charges_of, shortfall
+from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Ask, Fit, NoFit, Shape, apply, fit, fit_ask, prepare
 
@@ -204,6 +204,23 @@ def flavor_choices(
     return islice((c for c in choices if all(c)), FLAVOR_CHOICES_MAX)
 
 
+def unusable(pool: PoolView, limits: Limits, *, given: int = 0) -> Reason | None:
+    """Why nothing may be bound to the pool now, whatever is asked.
+
+    Args:
+        given: bindings that a cycle has given it and that the view does not know of.
+    """
+    if pool.facts.cordoned:
+        return Reason.CORDONED
+    if not pool.attached:
+        return Reason.DETACHED
+    if pool.shape is None or pool.age_s > limits.summary_age_max_s:
+        return Reason.STALE
+    if pool.unacknowledged + given >= limits.unacknowledged_max:
+        return Reason.LAGGING
+    return None
+
+
 class _Cycle:
     """The ledger of one cycle: shapes and quota with this cycle's decisions taken out."""
 
@@ -235,15 +252,7 @@ class _Cycle:
 
     def unusable(self, pool: PoolView) -> Reason | None:
         """Why nothing may be bound to the pool now, whatever is asked."""
-        if pool.facts.cordoned:
-            return Reason.CORDONED
-        if not pool.attached:
-            return Reason.DETACHED
-        if pool.shape is None or pool.age_s > self._limits.summary_age_max_s:
-            return Reason.STALE
-        if pool.unacknowledged + self._given.get(pool.name, 0) >= self._limits.unacknowledged_max:
-            return Reason.LAGGING
-        return None
+        return unusable(pool, self._limits, given=self._given.get(pool.name, 0))
 
     # ---- deciding ------------------------------------------------------------------------------------------
 
@@ -260,7 +269,7 @@ class _Cycle:
         choices = tuple(flavor_choices(request, self.quota_flavors(job.queue), self._snapshot.flavors))
         shorts: dict[tuple[FlavorName, ...], PoolVerdict] = {}
         for flavors in choices:
-            charges = _charges(request, flavors)
+            charges = charges_for(request, flavors)
             short = shortfall(facts.queue, charges, self._quota)
             if short is not None:
                 shorts[flavors] = quota_verdict(facts.queue.name, short)
@@ -411,7 +420,7 @@ class _Cycle:
         for pool, count, outcome in found:
             want = part_request(request.sets[0], count)
             counts = ((0, count, first_rank),)
-            part = PartPlan(pool.name, pool.facts.slot, counts, want, flavors, _charges(want, flavors))
+            part = PartPlan(pool.name, pool.facts.slot, counts, want, flavors, charges_for(want, flavors))
             self._use(pool, outcome, part)
             parts.append(part)
             first_rank += count
@@ -510,10 +519,6 @@ def _standing(rank: Rank, pool: PoolView, found: Fit) -> Standing:
 def part_request(want: SetRequest, count: int) -> GangRequest:
     """The request for `count` pods of a set, all or none."""
     return GangRequest((replace(want, count=count, min_count=count),))
-
-
-def _charges(request: GangRequest, flavors: tuple[FlavorName, ...]) -> tuple[Charge, ...]:
-    return charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
 
 
 def verdict_of(pool: PoolName, flavors: tuple[FlavorName, ...], outcome: Fit | NoFit) -> PoolVerdict:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from hanse.model.ids import FlavorName, QueueUid
 from hanse.model.queue import Charge, Queue
+from hanse.model.request import GangRequest
 from hanse.model.resources import EMPTY, Resources
 from hanse.shape.classes import whole_pod
 
@@ -105,6 +106,11 @@ def charges_of(counts: Iterable[tuple[FlavorName, int, Resources]]) -> tuple[Cha
     for flavor, pods, each in counts:
         sums[flavor] = sums.get(flavor, EMPTY).plus(whole_pod(each).times(pods))
     return tuple(Charge(f, sums[f]) for f in sorted(sums))
+
+
+def charges_for(request: GangRequest, flavors: tuple[FlavorName, ...]) -> tuple[Charge, ...]:
+    """The charges of a gang, with one concrete flavor for each of its sets."""
+    return charges_of((f, s.count, s.resources) for s, f in zip(request.sets, flavors, strict=True))
 
 
 def over_quota(queue: Queue, usage: Usage) -> Mapping[FlavorName, tuple[str, int, int]]:

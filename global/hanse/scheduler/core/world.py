@@ -190,6 +190,11 @@ class World:
             return None
         return replace(pool.facts, heads=dict(pool.heads))
 
+    def drained(self) -> list[PoolFacts]:
+        """The pools whose jobs are to be moved elsewhere, by name."""
+        drained = (pool.facts for _, pool in sorted(self._pools.items()))
+        return [facts for facts in drained if facts is not None and facts.drain is not None]
+
     def attached_to(self, name: PoolName) -> str:
         """The replica that has the pool's stream, empty for none."""
         pool = self._pools.get(name)

@@ -222,4 +222,5 @@ def _described(value: PoolConfigValue, hello: Hello, levels: list[LevelValue]) -
         dialect=hello.dialect,
         levels=levels,
         joined_ms=value.joined_ms,
+        drain=value.drain,
     )

@@ -26,6 +26,7 @@ from hanse.scheduler.core.plan import run_cycle
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.committer import Committer
+from hanse.scheduler.shell.drains import Drains
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.returns import Returns
 from hanse.scheduler.shell.skew import SkewWatch
@@ -92,6 +93,7 @@ class Cycle:
         self._returns = Returns(self._refused)
         states.on_move = self._returns.look
         self._skew = SkewWatch(store, states, clock, write_id=write_id)
+        self._drains = Drains(store, world, clock, nonce=nonce, limits=limits, write_id=write_id)
         self._wake = asyncio.Event()
         self._tell_s = 0.0
         self._telling = False
@@ -113,6 +115,7 @@ class Cycle:
             try:
                 self._follow_roots()
                 await self._skew.look()
+                await self._drains.look()
                 if len(self._states.pending):
                     await self._once()
                     await self._write_reasons()

@@ -152,6 +152,10 @@ class Recorder:
             self._pool_event(pool, OccurrenceKind.REMOVED, "left the federation", event)
         elif before is None:
             self._pool_event(pool, OccurrenceKind.JOINED, "joined the federation", event)
+        elif now.drain is not None and before.drain is None:
+            why = f": {now.cordon_reason}" if now.cordon_reason else ""
+            told = f"drained, its jobs are moved to other pools{why}"
+            self._pool_event(pool, OccurrenceKind.CORDONED, told, event, Reason.DRAINED)
         elif now.cordoned and not before.cordoned:
             why = f": {now.cordon_reason}" if now.cordon_reason else ""
             told = f"cordoned, takes no new work{why}"

@@ -19,7 +19,7 @@ from hanse.model.ids import FlavorName, PoolName, QueueName, ReplicaId, queue_of
 from hanse.model.placement import Level
 from hanse.model.queue import Charge
 from hanse.model.resources import Resources
-from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts
+from hanse.scheduler.core.facts import BindingFacts, DrainFacts, GrantFacts, PoolFacts
 from hanse.scheduler.core.world import ReplicaFacts, World
 from hanse.store import keys
 from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable
@@ -199,6 +199,7 @@ def _pool_facts(name: PoolName, value: PoolConfigValue, revision: int) -> PoolFa
         labels=value.labels,
         levels=tuple(Level(level.key, level.alias) for level in value.levels),
         dialect=value.dialect,
+        drain=DrainFacts(value.drain.since_ms, value.drain.deadline_ms) if value.drain is not None else None,
     )
 
 

@@ -121,6 +121,7 @@ class Fleet:
             attached=view.attached,
             cordoned=facts.cordoned,
             cordon_reason=facts.cordon_reason,
+            drain=ports.PoolDrain(facts.drain.since_ms, facts.drain.deadline_ms) if facts.drain is not None else None,
             summary_age_ms=_milliseconds(view.age_s),
             exact=shape.exact if shape is not None else True,
             gangs=ledger.gangs(),

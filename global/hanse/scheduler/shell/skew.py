@@ -13,7 +13,7 @@ import logging
 from typing import Final
 
 from hanse.kit.clock import Clock
-from hanse.model.ids import JobId
+from hanse.model.ids import Attempt, JobId
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import State, Stop
 from hanse.model.reasons import Reason
@@ -50,9 +50,9 @@ class SkewWatch:
         if now_s < self._look_s:
             return
         self._look_s = now_s + LOOK_EVERY_S
-        for job in await self._late(await self._overdue()):
-            log.warning("start_skew", extra={"job": job})
-            stop = Stop(State.PENDING, Reason.START_SKEW)
+        for job, attempt in await self._late(await self._overdue()):
+            log.warning("start_skew", extra={"job": job, "attempt": attempt})
+            stop = Stop(State.PENDING, Reason.START_SKEW, attempt)
             await commit_move(self._store, job, stop, clock=self._clock, write_id=self._write_id)
 
     async def _overdue(self) -> list[JobId]:
@@ -72,13 +72,13 @@ class SkewWatch:
             and now_ms - state.changed_ms > self._allowed_ms[job]
         ]
 
-    async def _late(self, jobs: list[JobId]) -> list[JobId]:
-        """Of these, the ones with a part that has not begun."""
+    async def _late(self, jobs: list[JobId]) -> list[tuple[JobId, Attempt]]:
+        """Of these, the ones with a part that has not begun, and in which attempt."""
         if not jobs:
             return []
         views = await read_jobs(self._store, jobs)
         return [
-            job
+            (job, view.state.attempt)
             for job, view in views.items()
             if view.state.state is State.STARTING
             and any(part.value.progress < Progress.STARTED for part in view.parts.values())

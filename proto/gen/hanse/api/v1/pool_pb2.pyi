@@ -99,6 +99,7 @@ class Pool(_message.Message):
     SHAPE_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     LARGEST_WHOLE_FIELD_NUMBER: _builtins.int
+    DRAIN_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     region: _builtins.str
@@ -153,6 +154,10 @@ class Pool(_message.Message):
     def largest_whole(self) -> Global___LargestWhole:
         """The largest domain that is wholly free."""
 
+    @_builtins.property
+    def drain(self) -> Global___PoolDrain:
+        """Its jobs are moved to other pools; unset if they are not."""
+
     def __init__(
         self,
         *,
@@ -178,14 +183,41 @@ class Pool(_message.Message):
         shape: Global___PoolShape | None = ...,
         revision: _builtins.int = ...,
         largest_whole: Global___LargestWhole | None = ...,
+        drain: Global___PoolDrain | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["largest_whole", b"largest_whole", "shape", b"shape"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "largest_whole", b"largest_whole", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "cordon_reason", b"cordon_reason", "cordoned", b"cordoned", "dialect", b"dialect", "flavors", b"flavors", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gangs", b"gangs", "gpus", b"gpus", "health", b"health", "labels", b"labels", "largest_whole", b"largest_whole", "levels", b"levels", "message", b"message", "name", b"name", "nodes", b"nodes", "region", b"region", "revision", b"revision", "shape", b"shape", "summary_age_ms", b"summary_age_ms", "summary_exact", b"summary_exact", "unusable_nodes", b"unusable_nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "cordon_reason", b"cordon_reason", "cordoned", b"cordoned", "dialect", b"dialect", "drain", b"drain", "flavors", b"flavors", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gangs", b"gangs", "gpus", b"gpus", "health", b"health", "labels", b"labels", "largest_whole", b"largest_whole", "levels", b"levels", "message", b"message", "name", b"name", "nodes", b"nodes", "region", b"region", "revision", b"revision", "shape", b"shape", "summary_age_ms", b"summary_age_ms", "summary_exact", b"summary_exact", "unusable_nodes", b"unusable_nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Pool: _TypeAlias = Pool  # noqa: Y015
+
+@_typing.final
+class PoolDrain(_message.Message):
+    """A pool that is drained: it takes no new work, and its jobs are moved to other pools one by one."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    DEADLINE_MS_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    """Since when; Unix time."""
+    deadline_ms: _builtins.int
+    """From then on what is left is stopped, whether or not there is room elsewhere; Unix time, 0 for never."""
+    def __init__(
+        self,
+        *,
+        since_ms: _builtins.int = ...,
+        deadline_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_ms", b"deadline_ms", "since_ms", b"since_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolDrain: _TypeAlias = PoolDrain  # noqa: Y015
 
 @_typing.final
 class PoolLevel(_message.Message):

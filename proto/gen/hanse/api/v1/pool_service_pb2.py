@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from hanse.api.v1 import pool_pb2 as hanse_dot_api_dot_v1_dot_pool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhanse/api/v1/pool_service.proto\x12\x0chanse.api.v1\x1a\x17hanse/api/v1/pool.proto\"-\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x01(\x08\"9\n\x10ListPoolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"O\n\x11ListPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x13\n\x11WatchPoolsRequest\"H\n\x12WatchPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x0f\n\x07removed\x18\x02 \x03(\t\"E\n\x11\x43ordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"7\n\x13UncordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t2\xf5\x02\n\x0bPoolService\x12;\n\x07GetPool\x12\x1c.hanse.api.v1.GetPoolRequest\x1a\x12.hanse.api.v1.Pool\x12L\n\tListPools\x12\x1e.hanse.api.v1.ListPoolsRequest\x1a\x1f.hanse.api.v1.ListPoolsResponse\x12Q\n\nWatchPools\x12\x1f.hanse.api.v1.WatchPoolsRequest\x1a .hanse.api.v1.WatchPoolsResponse0\x01\x12\x41\n\nCordonPool\x12\x1f.hanse.api.v1.CordonPoolRequest\x1a\x12.hanse.api.v1.Pool\x12\x45\n\x0cUncordonPool\x12!.hanse.api.v1.UncordonPoolRequest\x1a\x12.hanse.api.v1.Poolb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhanse/api/v1/pool_service.proto\x12\x0chanse.api.v1\x1a\x17hanse/api/v1/pool.proto\"-\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x01(\x08\"9\n\x10ListPoolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"O\n\x11ListPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x13\n\x11WatchPoolsRequest\"H\n\x12WatchPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x0f\n\x07removed\x18\x02 \x03(\t\"E\n\x11\x43ordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"X\n\x10\x44rainPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\ndeadline_s\x18\x03 \x01(\x03\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"7\n\x13UncordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t2\xb6\x03\n\x0bPoolService\x12;\n\x07GetPool\x12\x1c.hanse.api.v1.GetPoolRequest\x1a\x12.hanse.api.v1.Pool\x12L\n\tListPools\x12\x1e.hanse.api.v1.ListPoolsRequest\x1a\x1f.hanse.api.v1.ListPoolsResponse\x12Q\n\nWatchPools\x12\x1f.hanse.api.v1.WatchPoolsRequest\x1a .hanse.api.v1.WatchPoolsResponse0\x01\x12\x41\n\nCordonPool\x12\x1f.hanse.api.v1.CordonPoolRequest\x1a\x12.hanse.api.v1.Pool\x12?\n\tDrainPool\x12\x1e.hanse.api.v1.DrainPoolRequest\x1a\x12.hanse.api.v1.Pool\x12\x45\n\x0cUncordonPool\x12!.hanse.api.v1.UncordonPoolRequest\x1a\x12.hanse.api.v1.Poolb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -44,8 +44,10 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_WATCHPOOLSRESPONSE']._serialized_end=354
   _globals['_CORDONPOOLREQUEST']._serialized_start=356
   _globals['_CORDONPOOLREQUEST']._serialized_end=425
-  _globals['_UNCORDONPOOLREQUEST']._serialized_start=427
-  _globals['_UNCORDONPOOLREQUEST']._serialized_end=482
-  _globals['_POOLSERVICE']._serialized_start=485
-  _globals['_POOLSERVICE']._serialized_end=858
+  _globals['_DRAINPOOLREQUEST']._serialized_start=427
+  _globals['_DRAINPOOLREQUEST']._serialized_end=515
+  _globals['_UNCORDONPOOLREQUEST']._serialized_start=517
+  _globals['_UNCORDONPOOLREQUEST']._serialized_end=572
+  _globals['_POOLSERVICE']._serialized_start=575
+  _globals['_POOLSERVICE']._serialized_end=1013
 # @@protoc_insertion_point(module_scope)

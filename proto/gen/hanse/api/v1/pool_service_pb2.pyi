@@ -177,6 +177,43 @@ class CordonPoolRequest(_message.Message):
 Global___CordonPoolRequest: _TypeAlias = CordonPoolRequest  # noqa: Y015
 
 @_typing.final
+class DrainPoolRequest(_message.Message):
+    """Which pool is drained."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DEADLINE_S_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    reason: _builtins.str
+    """Why; shown to whoever asks why the pool is not used."""
+    deadline_s: _builtins.int
+    """After so many seconds what is left is stopped, whether or not there is room elsewhere; 0 for never. A job that is
+    not to be started again fails then; without a deadline it runs to its end. A drain that is under way gets this
+    deadline anew.
+    """
+    request_id: _builtins.str
+    """Makes the call idempotent for at least 24 hours; see JobService."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        deadline_s: _builtins.int = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_s", b"deadline_s", "name", b"name", "reason", b"reason", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DrainPoolRequest: _TypeAlias = DrainPoolRequest  # noqa: Y015
+
+@_typing.final
 class UncordonPoolRequest(_message.Message):
     """Which pool takes new work again."""
 

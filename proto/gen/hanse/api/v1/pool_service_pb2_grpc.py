@@ -56,6 +56,11 @@ class PoolServiceStub(object):
                 request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.CordonPoolRequest.SerializeToString,
                 response_deserializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
                 _registered_method=True)
+        self.DrainPool = channel.unary_unary(
+                '/hanse.api.v1.PoolService/DrainPool',
+                request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.DrainPoolRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
+                _registered_method=True)
         self.UncordonPool = channel.unary_unary(
                 '/hanse.api.v1.PoolService/UncordonPool',
                 request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.UncordonPoolRequest.SerializeToString,
@@ -95,8 +100,15 @@ class PoolServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def DrainPool(self, request, context):
+        """Takes no new work there, and moves the jobs that are there to other pools, one by one by their restart policy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def UncordonPool(self, request, context):
-        """Takes new work there again.
+        """Takes new work there again, and moves no more jobs away.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,6 +135,11 @@ def add_PoolServiceServicer_to_server(servicer, server):
             'CordonPool': grpc.unary_unary_rpc_method_handler(
                     servicer.CordonPool,
                     request_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.CordonPoolRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.SerializeToString,
+            ),
+            'DrainPool': grpc.unary_unary_rpc_method_handler(
+                    servicer.DrainPool,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.DrainPoolRequest.FromString,
                     response_serializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.SerializeToString,
             ),
             'UncordonPool': grpc.unary_unary_rpc_method_handler(
@@ -239,6 +256,33 @@ class PoolService(object):
             target,
             '/hanse.api.v1.PoolService/CordonPool',
             hanse_dot_api_dot_v1_dot_pool__service__pb2.CordonPoolRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DrainPool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.PoolService/DrainPool',
+            hanse_dot_api_dot_v1_dot_pool__service__pb2.DrainPoolRequest.SerializeToString,
             hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
             options,
             channel_credentials,

@@ -42,8 +42,10 @@ class PoolServiceStub:
     """Follows all pools: first every one, then those that changed. Figures are coalesced, never queued."""
     CordonPool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.CordonPoolRequest, _pool_pb2.Pool]
     """Takes no new work there; what runs, runs on."""
+    DrainPool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.DrainPoolRequest, _pool_pb2.Pool]
+    """Takes no new work there, and moves the jobs that are there to other pools, one by one by their restart policy."""
     UncordonPool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.UncordonPoolRequest, _pool_pb2.Pool]
-    """Takes new work there again."""
+    """Takes new work there again, and moves no more jobs away."""
 
 @_typing.type_check_only
 class PoolServiceAsyncStub(PoolServiceStub):
@@ -58,8 +60,10 @@ class PoolServiceAsyncStub(PoolServiceStub):
     """Follows all pools: first every one, then those that changed. Figures are coalesced, never queued."""
     CordonPool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.CordonPoolRequest, _pool_pb2.Pool]  # type: ignore[assignment]
     """Takes no new work there; what runs, runs on."""
+    DrainPool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.DrainPoolRequest, _pool_pb2.Pool]  # type: ignore[assignment]
+    """Takes no new work there, and moves the jobs that are there to other pools, one by one by their restart policy."""
     UncordonPool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.UncordonPoolRequest, _pool_pb2.Pool]  # type: ignore[assignment]
-    """Takes new work there again."""
+    """Takes new work there again, and moves no more jobs away."""
 
 class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows pools, and takes them out of service. Pools join by their agents, never by this service."""
@@ -97,11 +101,19 @@ class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
         """Takes no new work there; what runs, runs on."""
 
     @_abc_1.abstractmethod
+    def DrainPool(
+        self,
+        request: _pool_service_pb2.DrainPoolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pool_pb2.Pool, _abc.Awaitable[_pool_pb2.Pool]]:
+        """Takes no new work there, and moves the jobs that are there to other pools, one by one by their restart policy."""
+
+    @_abc_1.abstractmethod
     def UncordonPool(
         self,
         request: _pool_service_pb2.UncordonPoolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pool_pb2.Pool, _abc.Awaitable[_pool_pb2.Pool]]:
-        """Takes new work there again."""
+        """Takes new work there again, and moves no more jobs away."""
 
 def add_PoolServiceServicer_to_server(servicer: PoolServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
