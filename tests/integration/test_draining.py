@@ -1,4 +1,4 @@
-"""A pool that is drained: its jobs go where there is room, one by one, by their restart policy; and it can be undone."""
+"""A drained pool: its jobs go where there is room, one by one, by their restart policy; and it can be undone."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
