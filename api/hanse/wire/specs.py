@@ -14,7 +14,7 @@ from hanse.model.errors import InvalidArgument
 from hanse.model.job import JobSpec
 from hanse.wire.job import spec_from_wire
 
-SPECS_KEPT_MAX: Final = 1_024
+SPECS_KEPT_MAX: Final = 512
 SPEC_KEPT_BYTES_MAX: Final = 4_096
 """Larger specs (those with a manifest) are parsed each time."""
 

@@ -27,8 +27,9 @@ T = TypeVar("T")
 SPEC_INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-class _Struct(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Base of all values: unknown fields are ignored, defaults are left out."""
+class _Struct(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """Base of all values: unknown fields are ignored, defaults are left out. Values are trees: no garbage collector
+    need look at them."""
 
 
 # ---- settings of operators ----------------------------------------------------------------------------------
@@ -432,7 +433,7 @@ def decode(data: bytes, kind: type[T]) -> T:
     return decoder.decode(data)  # type: ignore[return-value]
 
 
-DECODED_MAX: Final = 8_192
+DECODED_MAX: Final = 512
 """Values of a kind that are remembered as decoded: a change is looked at by several readers within moments."""
 
 
@@ -456,7 +457,7 @@ def encode_spec(envelope: SpecEnvelope) -> bytes:
     return zlib.compress(_msgpack.encode(envelope), 1)
 
 
-SPECS_DECODED_MAX: Final = 1_024
+SPECS_DECODED_MAX: Final = 512
 SPEC_DECODED_BYTES_MAX: Final = 4_096
 
 
