@@ -77,7 +77,7 @@ class EmptyFleet:
             if len(combinations) > FLAVOR_CHOICES_MAX:
                 return None
             for flavors in combinations:
-                found = could_ever_fit(shape, request, flavors)
+                found = could_ever_fit(shape, request.at_least, flavors)
                 if isinstance(found, Fit):
                     return None
                 if found.reason is Reason.TAINT:

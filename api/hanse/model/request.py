@@ -7,7 +7,8 @@ who manages to make two requests collide confuses only their own queue.
 
 import hashlib
 import json
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from hanse.model.ids import FlavorName, QueueUid
 from hanse.model.job import JobSpec, Slice, Topology
@@ -33,6 +34,21 @@ class SetRequest:
     tolerations: tuple[Toleration, ...]
     topology: Topology
 
+    @property
+    def step(self) -> int:
+        """The set is sized in multiples of this: whole slices of its first layer, unless the last may be smaller."""
+        slices = self.topology.slices
+        return slices[0].size if slices and not slices[0].ragged else 1
+
+    @property
+    def least(self) -> int:
+        """Pods without which the set is useless, in whole steps."""
+        return min(self.count, -(-self.min_count // self.step) * self.step)
+
+    def sized(self, count: int) -> "SetRequest":
+        """The same set with exactly so many pods."""
+        return replace(self, count=count, min_count=count)
+
 
 @dataclass(frozen=True, slots=True)
 class GangRequest:
@@ -50,6 +66,20 @@ class GangRequest:
     def gpus(self) -> int:
         """Whole accelerators of the whole gang."""
         return sum(s.count * s.resources.gpus for s in self.sets)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether fewer pods than all would do."""
+        return any(s.least < s.count for s in self.sets)
+
+    def sized(self, counts: Iterable[int]) -> "GangRequest":
+        """The same gang with exactly so many pods of each set."""
+        return replace(self, sets=tuple(s.sized(n) for s, n in zip(self.sets, counts, strict=True)))
+
+    @property
+    def at_least(self) -> "GangRequest":
+        """The smallest gang that is of use; the gang itself if it is not elastic."""
+        return self.sized(s.least for s in self.sets) if self.is_elastic else self
 
 
 def gang_request(spec: JobSpec) -> GangRequest:

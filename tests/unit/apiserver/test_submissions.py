@@ -78,7 +78,11 @@ REFUSED: dict[str, tuple[Callable[[job_spec_pb2.JobSpec], object], str, str]] = 
     ),
     "moving when the pool is lost": (lambda m: setattr(m, "on_pool_lost", 2), "NOT_SUPPORTED_YET", "on_pool_lost"),
     "an enum of a later version": (lambda m: setattr(m, "on_pool_lost", 77), "ENUM_UNKNOWN", "on_pool_lost"),
-    "more than any pool holds": (lambda m: setattr(m.pod_sets[0], "count", 9), "NEVER_FITS", "pod_sets"),
+    "more than any pool holds": (
+        lambda m: m.pod_sets[0].MergeFrom(job_spec_pb2.PodSet(count=9, min_count=9)),
+        "NEVER_FITS",
+        "pod_sets",
+    ),
 }
 
 

@@ -79,7 +79,12 @@ def _asked(spec: "JobSpec") -> Iterator[tuple[str, str]]:
 
 def _pod_set(pod_set: "PodSet") -> str:
     each = amounts(pod_set.resources)
-    parts = [f"{pod_set.name}: {number(pod_set.count)}" + (f" {TIMES} ({each})" if each else "")]
+    least = (
+        f", at least {number(pod_set.min_count)}"
+        if pod_set.HasField("min_count") and pod_set.min_count < pod_set.count
+        else ""
+    )
+    parts = [f"{pod_set.name}: {number(pod_set.count)}" + (f" {TIMES} ({each})" if each else "") + least]
     if pod_set.flavors:
         parts.append(f"of {' or '.join(pod_set.flavors)}")
     topology = pod_set.topology

@@ -50,10 +50,11 @@ class Explanation:
 def explain(snapshot: Snapshot, queue: QueueUid, request: GangRequest, limits: Limits) -> Explanation:
     """Explain a request of a queue on a snapshot."""
     facts = snapshot.queues.get(queue)
+    number = class_hash(queue, request)
+    request = request.at_least  # what waits for its minimum is told what that lacks
     quotas = tuple(q.flavor for q in facts.queue.quotas) if facts is not None else ()
     choices = list(flavor_choices(request, quotas, snapshot.flavors))
     quota = _quota(snapshot, facts, request, choices)
-    number = class_hash(queue, request)
     refused = frozenset(pool for waiting, pool in snapshot.avoided if waiting == number)
     standings = {p.name: _standing(p, limits, refused) for p in snapshot.pools}
     verdicts = (_pool(p, request, choices, quota, standings[p.name]) for p in snapshot.pools)

@@ -5,6 +5,9 @@ preference; for each flavor pools are evaluated on their shapes (all of a small 
 the best is taken: fewest domains from the top level down, then fewest hosts, then the tightest fit, then the
 cheapest. What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
 
+An elastic gang that fits nowhere with all its pods, and whose quota has no room for them, gets as many as fit (see
+`elastic`); a pool that holds all of them comes before one that holds fewer. Its minimum explains why it waits.
+
 A job that does not fit never stops those behind it (best effort; reservation and backfill are a layer above). Its
 whole class is dropped for the cycle, since capacity only shrinks within one.
 
@@ -24,6 +27,7 @@ import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice, product
 from types import MappingProxyType
 from typing import Final
@@ -33,6 +37,7 @@ from hanse.model.queue import Charge
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.scheduler.core.choice import Choice, Rank, Standing
+from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob, Service
 from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
@@ -277,7 +282,51 @@ class _Cycle:
             decision = self._place(job, request, flavors, charges, verdicts)
             if decision is not None:
                 return decision
+        if request.is_elastic:
+            return self._decide_smaller(job, request, choices, before)
         return self._blocked(job, request, choices, shorts, verdicts, before)
+
+    def _decide_smaller(
+        self, job: PendingJob, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]], before: Blocked | None
+    ) -> Decision | Blocked:
+        """An elastic gang that fits nowhere with all its pods: as many as fit, or why not even its minimum does."""
+        queue = self._snapshot.queues[job.queue].queue
+        least = request.at_least
+        verdicts: list[PoolVerdict] = []
+        shorts: dict[tuple[FlavorName, ...], PoolVerdict] = {}
+        sized: list[tuple[GangRequest, tuple[FlavorName, ...]]] = []
+        for flavors in choices:
+            short = shortfall(queue, _charges(least, flavors), self._quota)
+            if short is not None:
+                shorts[flavors] = quota_verdict(queue.name, short)
+            elif self._holds(job, least, flavors, verdicts):
+                sized.append((largest(request, partial(self._holds, job, flavors=flavors)), flavors))
+        for most, flavors in sorted(sized, key=lambda s: -s[0].pods):
+            decision = self._place(job, most, flavors, _charges(most, flavors), verdicts)
+            if decision is not None:
+                return decision
+        return self._blocked(job, least, choices, shorts, verdicts, before)
+
+    def _holds(
+        self,
+        job: PendingJob,
+        request: GangRequest,
+        flavors: tuple[FlavorName, ...],
+        verdicts: list[PoolVerdict] | None = None,
+    ) -> bool:
+        """Whether quota has room and some pool holds the gang; what the pools that do not say is added."""
+        queue = self._snapshot.queues[job.queue].queue
+        if shortfall(queue, _charges(request, flavors), self._quota) is not None:
+            return False
+        ask = prepare(request, flavors)
+        for pool in self._visit:
+            if pool.grown > self._since:
+                outcome = self._fit(pool, job, ask, flavors)
+                if isinstance(outcome, Fit):
+                    return True
+                if verdicts is not None:
+                    verdicts.append(outcome)
+        return False
 
     def quota_flavors(self, queue: QueueUid) -> tuple[FlavorName, ...]:
         """Flavors that the queue may use, in its order of preference."""
@@ -344,8 +393,11 @@ class _Cycle:
         found: Fit,
         choice: Choice,
     ) -> Decision:
-        counts = tuple((i, s.count, 0) for i, s in enumerate(request.sets))
-        part = PartPlan(pool.name, pool.facts.slot, counts, replace(request, max_pools=1), flavors, charges, choice)
+        used = [i for i, s in enumerate(request.sets) if s.count]
+        counts = tuple((i, request.sets[i].count, 0) for i in used)
+        own = GangRequest(tuple(request.sets[i] for i in used))
+        of_used = tuple(flavors[i] for i in used)
+        part = PartPlan(pool.name, pool.facts.slot, counts, own, of_used, charges, choice)
         self._use(pool, found, part)
         self._quota.give(job.queue, charges)
         return Decision(job, (part,))
