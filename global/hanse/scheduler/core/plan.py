@@ -296,13 +296,13 @@ class _Cycle:
         shorts: dict[tuple[FlavorName, ...], PoolVerdict] = {}
         sized: list[tuple[GangRequest, tuple[FlavorName, ...]]] = []
         for flavors in choices:
-            short = shortfall(queue, _charges(least, flavors), self._quota)
+            short = shortfall(queue, charges_for(least, flavors), self._quota)
             if short is not None:
                 shorts[flavors] = quota_verdict(queue.name, short)
             elif self._holds(job, least, flavors, verdicts):
                 sized.append((largest(request, partial(self._holds, job, flavors=flavors)), flavors))
         for most, flavors in sorted(sized, key=lambda s: -s[0].pods):
-            decision = self._place(job, most, flavors, _charges(most, flavors), verdicts)
+            decision = self._place(job, most, flavors, charges_for(most, flavors), verdicts)
             if decision is not None:
                 return decision
         return self._blocked(job, least, choices, shorts, verdicts, before)
@@ -316,7 +316,7 @@ class _Cycle:
     ) -> bool:
         """Whether quota has room and some pool holds the gang; what the pools that do not say is added."""
         queue = self._snapshot.queues[job.queue].queue
-        if shortfall(queue, _charges(request, flavors), self._quota) is not None:
+        if shortfall(queue, charges_for(request, flavors), self._quota) is not None:
             return False
         ask = prepare(request, flavors)
         for pool in self._visit:
