@@ -4,8 +4,8 @@ A refusal here is final, so it is given only where it is sure: every pool has pu
 ones count), the gang may not be split, and no choice of accepted flavors fits anywhere. While no pool is known, and
 where more choices exist than are tried, a job is accepted and waits; the scheduler explains it from then on.
 
-Answers are kept by request class for as long as the empty shapes are the very same objects, because jobs that are
-submitted together are often alike.
+Answers are kept for as long as the empty shapes are the very same objects: by request class, because jobs that are
+submitted together are often alike, and of rounded requests (`known_fits`), because the others often differ by little.
 """
 
 from collections import OrderedDict
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import islice, product
 from typing import Final
 
+from hanse.apiserver.known_fits import KnownFits, amounts_of, rounded_up, terms_of
 from hanse.apiserver.ports import PoolOffer
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.queue import Queue
@@ -41,6 +42,7 @@ class EmptyFleet:
         self._pools: tuple[PoolOffer, ...] = ()
         self._shapes: tuple[tuple[PoolName, Shape], ...] = ()
         self._verdicts: OrderedDict[int, NeverFits | None] = OrderedDict()
+        self._known = KnownFits()
 
     def never_fits(
         self, pools: tuple[PoolOffer, ...], request: GangRequest, *, queue: Queue, class_hash: int
@@ -53,7 +55,7 @@ class EmptyFleet:
         if class_hash in self._verdicts:
             self._verdicts.move_to_end(class_hash)
             return self._verdicts[class_hash]
-        verdict = self._judge(request, queue)
+        verdict = None if self._surely_fits(request, queue) else self._judge(request, queue)
         self._verdicts[class_hash] = verdict
         if len(self._verdicts) > VERDICTS_KEPT_MAX:
             self._verdicts.popitem(last=False)
@@ -67,6 +69,22 @@ class EmptyFleet:
         if not same:
             self._shapes = shapes
             self._verdicts.clear()
+            self._known.forget()
+
+    def _surely_fits(self, request: GangRequest, queue: Queue) -> bool:
+        """Whether a gang that asks for no less was not refused; false if that is not known."""
+        terms = terms_of(request, [one.flavors or tuple(q.flavor for q in queue.quotas) for one in request.sets])
+        if terms is None:
+            return False
+        if self._known.fits(terms, amounts_of(request)):
+            return True
+        larger = rounded_up(request)
+        amounts = amounts_of(larger)
+        if self._known.misses(terms, amounts):
+            return False
+        fits = self._judge(larger, queue) is None
+        self._known.learn(terms, amounts, fits=fits)
+        return fits
 
     def _judge(self, request: GangRequest, queue: Queue) -> NeverFits | None:
         nearest: NeverFits | None = None
