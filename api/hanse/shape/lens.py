@@ -16,7 +16,7 @@ from hanse.model.job import Slice, Spread
 from hanse.model.placement import Level
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
-from hanse.model.resources import Resources
+from hanse.model.resources import CPU, MEMORY, Resources
 from hanse.model.selectors import Selector, Toleration, untolerated
 from hanse.shape.classes import Answer, HostClass, whole_pod
 from hanse.shape.domains import CLASS_STRIDE, Ints, bin_number
@@ -64,6 +64,7 @@ class Lens:
         certain: a yes is a yes; else a selector or a resource was answered by an upper bound.
         caps: by depth, the most pods that one domain may be given, 0 for any number; () for none at all.
         ragged: the layers of a set whose last slice is smaller; such a lens itself counts as if there were none.
+        rich: by class, its rank by what a host offers for each GPU; () if hosts are counted one by one.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -74,6 +75,7 @@ class Lens:
     certain: bool
     caps: tuple[int, ...] = ()
     ragged: "Layers | None" = None
+    rich: tuple[int, ...] = ()
     bins: "BinTables" = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -120,13 +122,14 @@ def _lens(
     *,
     certain: bool,
     ragged: "Layers | None",
+    rich: tuple[int, ...],
 ) -> Lens:
-    key = (rows, full, layers, certain, ragged)
+    key = (rows, full, layers, certain, ragged, rich)
     found = _lenses.get(key)
     if found is None:
         if len(_lenses) >= _LENSES_KEPT_MAX:
             _lenses.clear()
-        found = _lenses[key] = layers.lens(rows, full, certain=certain, ragged=ragged)
+        found = _lenses[key] = layers.lens(rows, full, certain=certain, ragged=ragged, rich=rich)
     return found
 
 
@@ -318,10 +321,11 @@ class Layers:
         *,
         certain: bool,
         ragged: "Layers | None" = None,
+        rich: tuple[int, ...] = (),
     ) -> Lens:
         """The lens of these layers over rows that are rounded by them."""
         exclusive = self.exclusive if self.exclusive < len(self.floors) else -1
-        return Lens(rows, full, self.floors, self.steps, exclusive, certain, self.caps[:-1], ragged)
+        return Lens(rows, full, self.floors, self.steps, exclusive, certain, self.caps[:-1], ragged, rich)
 
     @property
     def bare(self) -> "Layers":
@@ -440,7 +444,15 @@ class Table:
         full = tuple(cls.gpus for cls in self.classes)
         seen = layers.bare if ask.ragged else layers
         rows = tuple(_host_row(row, seen) for row in counted.rows)
-        return _lens(rows, full, seen, certain=counted.certain, ragged=layers if ask.ragged else None)
+        ragged = layers if ask.ragged else None
+        return _lens(rows, full, seen, certain=counted.certain, ragged=ragged, rich=_richness(self.classes))
+
+
+def _richness(classes: tuple[HostClass, ...]) -> tuple[int, ...]:
+    """By class, its rank by the CPU, then memory, that hosts offer for each GPU; those without GPUs come first."""
+    offers = [(c.others[CPU] // c.gpus, c.others[MEMORY] // c.gpus) if c.gpus else (0, 0) for c in classes]
+    ordered = sorted(set(offers))
+    return tuple([ordered.index(offered) for offered in offers])
 
 
 # How far a class came before it was refused: the set is told the reason of the class that came furthest.

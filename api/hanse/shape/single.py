@@ -1,13 +1,18 @@
 """Where small work goes: pods that one host holds together.
 
 The declared score, smaller first: (1) how many kinds of whole things it breaks, from the host up: none if the host
-is broken already, one for a whole host in a broken rack, two for a whole rack in a broken block, …; (2) free GPUs of
-the host; (3) GPUs of the host, so that pods without GPUs prefer hosts without; (4) whole hosts of the lowest domain,
-then of the next, …: the emptiest places stay empty. Ties go by canonical order. A thing is whole while every GPU in
-it is free, whatever the flavor.
+is broken already, one for a whole host in a broken rack, two for a whole rack in a broken block, …; (2) what a host
+of its class offers beside each GPU: a pod within the share of every class leaves the richer ones to those that are
+not, and pods without GPUs prefer hosts without; (3) free GPUs of the host; (4) GPUs of the host; (5) whole hosts of
+the lowest domain, then of the next, …: the emptiest places stay empty. Ties go by canonical order. A thing is whole
+while every GPU in it is free, whatever the flavor.
+
+All of this is in the shape, so the choice is the same above and below. Below, `packing` in the agent's core then
+chooses among the hosts that the shape holds equal; pods that are not exact it places by itself.
 """
 
 from hanse.shape.capacity import Cap
+from hanse.shape.domains import Leaf
 from hanse.shape.solve import Found, Take
 
 Score = tuple[int, ...]
@@ -53,4 +58,12 @@ def _candidates(cap: Cap, n: int) -> list[tuple[Score, int]]:
 
 def _best_bin(cap: Cap, n: int) -> tuple[Score, int, int]:
     """Score, bin and capacity of the best host of a lowest domain."""
-    return min([((int(0 < full == free), free, full), i, most) for most, _, i, free, full in cap.hist if most >= n])
+    node, rich = cap.node, () if cap.lens is None else cap.lens.rich
+    richness = [rich[c] for c, _, _ in node.bins] if rich and isinstance(node, Leaf) else None
+    return min(
+        [
+            ((int(0 < full == free), richness[i] if richness else 0, free, full), i, most)
+            for most, _, i, free, full in cap.hist
+            if most >= n
+        ]
+    )

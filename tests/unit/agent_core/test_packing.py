@@ -20,6 +20,7 @@ from hanse.model.queue import Flavor
 from hanse.model.request import SetRequest
 from hanse.model.resources import DEVICE_MILLI, GPU_MILLI, NVIDIA_GPU, Resources
 from hanse.model.selectors import Operator, Requirement, Selector
+from hanse.shape import Fit, apply, encode, fit
 from hanse.shape.lens import SetAsk, prepare
 from tests.unit.agent_core.pools import BLOCK_RACK, H100, facts, gang, hold, placed, pods, pool
 
@@ -222,6 +223,36 @@ def test_an_exact_pod_goes_to_the_best_of_the_hosts_that_its_shape_holds_equal()
     note(inventory, ask(1_000, 28_000), 200)
     assert len({(n.at, n.free_gpus) for n in inventory}) == 1
     assert where(inventory, pods(1, 1, cpu=9_000)) != "b-r-x0", "six pods of 28 cores beside it, five on x0"
+
+
+def test_an_exact_pod_leaves_hosts_that_offer_more_beside_a_gpu_to_pods_that_need_it() -> None:
+    inventory = hosts([host("rich", 8, 192_000), host("poor", 4, 32_000)])
+    for node in ("rich", "poor"):
+        inventory.hold(NodeName(node), {Resources({NVIDIA_GPU: 1, "pods": 1}): 1})
+    inventory.hold(NodeName("rich"), {Resources({NVIDIA_GPU: 1, "pods": 1}): 5})
+    assert where(inventory, pods(1, 1, cpu=1_000)) == "poor"
+
+
+def test_choosing_among_equal_hosts_leaves_the_shape_that_the_scheduler_expects() -> None:
+    rng = Random(17)
+    paths = [f"b{b}/r{r}/x{x}" for b in range(2) for r in range(3) for x in range(3)]
+    sizes = {path: (rng.choice((4, 8)), rng.choice((32_000, 64_000))) for path in paths}
+    inventory = hosts([host(path, *sizes[path], BLOCK_RACK) for path in paths], BLOCK_RACK)
+    held: list[Placement] = []
+    certain = 0
+    for _ in range(250):
+        s = pods(rng.randint(1, 2), rng.choice((1, 2, 4)), cpu=rng.choice((1_000, 3_000, 12_000)))
+        shape = inventory.shape()
+        above, below = fit(shape, gang(s), (H100,)), place(inventory, gang(s), (H100,))
+        if isinstance(below, Placement):
+            inventory.take(below)
+            held.append(below)
+            if isinstance(above, Fit) and above.certain:
+                assert encode(apply(shape, above.decision)) == encode(inventory.shape())
+                certain += 1
+        if len(held) > 12:
+            inventory.give(held.pop(rng.randrange(len(held))))
+    assert certain > 50
 
 
 def test_demand_is_bounded_and_forgets() -> None:
