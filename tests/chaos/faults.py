@@ -14,6 +14,8 @@ from typing import Final
 
 import grpc
 
+from hanse.client import AsyncClient
+from hanse.model.errors import HanseError
 from hanse.sim.v1 import sim_pb2, sim_pb2_grpc
 from tests.chaos.site import Site
 from tests.services.process import ServerDied, ServerProcess
@@ -56,6 +58,7 @@ class Faults:
         self._tell = tell
         self._struck: set[str] = set()
         self.count: Counter[str] = Counter()
+        self.closed: set[str] = set()  # pools that may be shut still
 
     async def rage(self) -> None:
         """Faults one after the other, some of them at the same time."""
@@ -88,12 +91,15 @@ class Faults:
         await self._site.start()
         for part in self._site.all:
             await part.wait_ready_async()
+        for pool in sorted(self.closed):
+            await self._insist(0, lambda client, pool=pool: client.uncordon(pool))  # type: ignore[misc]
         for n, pool in enumerate(self._site.pools):
             for rack in range(RACKS):
                 await self._restored(n, pool, f"r{rack}")
 
     def _draw(self) -> Fault | None:
-        draws = [self._process, self._process, self._process, self._cut, self._cut, self._noise, self._node]
+        often = [self._process, self._process, self._process, self._cut, self._cut]
+        draws = [*often, self._noise, self._node, self._operator]
         if self._site.disks:
             draws.append(self._disk)
         if self._site.clocks:
@@ -191,7 +197,7 @@ class Faults:
         finally:
             relay.heal()
 
-    # ---- disks, clocks, nodes ---------------------------------------------------------------------------------
+    # ---- disks and clocks -------------------------------------------------------------------------------------
 
     def _disk(self) -> Fault:
         name = self._rng.choice(sorted(self._site.disks))
@@ -218,6 +224,40 @@ class Faults:
         _set(file, step_s)
         await asyncio.sleep(self._rng.uniform(*LONG_S))
         _set(file, 0)
+
+    # ---- operators ------------------------------------------------------------------------------------------
+
+    def _operator(self) -> Fault:
+        """A pool is cordoned or drained, and opened again after a while."""
+        pool = self._rng.choice(self._site.pools)
+        replica = self._rng.randrange(len(self._site.addresses))
+        deadline_s = self._rng.choice((0, 0, 5))
+        if self._rng.random() < 0.3:
+            return Fault("cordon", pool, lambda: self._closed(replica, pool, lambda client: client.cordon(pool)))
+        order = lambda client: client.drain(pool, deadline_s=deadline_s)  # noqa: E731
+        return Fault("drain", pool, lambda: self._closed(replica, pool, order))
+
+    async def _closed(self, replica: int, pool: str, order: Callable[[AsyncClient], Awaitable[object]]) -> None:
+        self.closed.add(pool)
+        await self._insist(replica, order)
+        await asyncio.sleep(self._rng.uniform(*LONG_S))
+        await self._insist(replica, lambda client: client.uncordon(pool))
+        self.closed.discard(pool)
+
+    async def _insist(self, replica: int, order: Callable[[AsyncClient], Awaitable[object]]) -> None:
+        """Until some replica has done it."""
+        while True:
+            async with self._site.client(replica) as client:
+                try:
+                    await order(client)
+                except HanseError as error:
+                    self._tell(f"operator not heard: {error}")
+                    replica = (replica + 1) % len(self._site.addresses)
+                    await asyncio.sleep(1.0)
+                else:
+                    return
+
+    # ---- nodes ----------------------------------------------------------------------------------------------
 
     def _node(self) -> Fault:
         n = self._rng.randrange(len(self._site.pools))

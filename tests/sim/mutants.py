@@ -49,6 +49,7 @@ SLOW_STARTS: Final = {
 }  # fmt: skip
 REFUSALS: Final = {"foreign_every_s": 4.0, "node_mark_every_s": 8.0, "store_reply_lost_p": 0.2}
 HOLDS: Final = {"job_hold_every_s": 4.0}
+LIMITS: Final = {"limit_every_s": 3.0}
 DRAINS: Final = {"drain_every_s": 4.0, "watch_lag_s": 1.0}
 FORGETFUL: Final = {"retain_age_s": 2.0}
 
@@ -77,6 +78,7 @@ _ALL: Final = (
     Mutant("quota-unchecked", "the planner does not look at quota", 20, global_bugs.no_quota),
     Mutant("hold-ignored", "jobs on hold are planned", 10, global_bugs.ignore_holds, HOLDS),
     Mutant("s7-drain-guard", "jobs are drained without comparing the pool", 120, global_bugs.drain_unguarded, DRAINS),
+    Mutant("limits-ignored", "more jobs of a queue run than may", 10, global_bugs.ignore_limits, LIMITS),
     Mutant("archive-skipped", "ended jobs are dropped unarchived", 10, global_bugs.drop_unarchived, FORGETFUL),
 )
 

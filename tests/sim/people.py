@@ -91,6 +91,7 @@ class People:
         self._every(swarm.hold_every_s, self._hold, "operator")
         self._every(swarm.quota_every_s, self._change_quota, "operator")
         self._every(swarm.drain_every_s, self._drain, "operator")
+        self._every(swarm.limit_every_s, self._change_limits, "operator")
 
     def submit_rival(self, job: JobId, bound: BindingValue) -> None:
         """Somebody wants, just now and more urgently, what is left of the quota beside this binding, and one more."""
@@ -325,6 +326,20 @@ class People:
         self._world.story.note(f"releases queue {name}")
         release = queue_service_pb2.ReleaseQueueRequest(name=name, request_id=self._request_id())
         await self._insist("ReleaseQueue", release)
+
+    async def _change_limits(self) -> None:
+        """Let fewer or more jobs of a queue run at a time, perhaps fewer than do."""
+        queue = self._rng.choice(self._world.fleet.queues)
+        found = await self._insist("GetQueue", queue_service_pb2.GetQueueRequest(name=queue.name))
+        if not isinstance(found, queue_pb2.Queue):
+            return
+        changed = queue_pb2.Queue()
+        changed.CopyFrom(found)
+        changed.revision = 0
+        changed.limits.running_jobs_max = self._rng.choice((0, 1, 2, 4))
+        self._world.story.note(f"lets {changed.limits.running_jobs_max or 'all'} jobs of {queue.name} run at a time")
+        request = queue_service_pb2.UpdateQueueRequest(queue=changed, request_id=self._request_id())
+        await self._insist("UpdateQueue", request)
 
     async def _change_quota(self) -> None:
         """Lower or raise one flavor's quota, perhaps below what is in use."""

@@ -116,6 +116,10 @@ class StoreChecks:
                 self._accuse("S6", f"a binding was created for queue {queue}, which does not exist")
                 continue
             name, value = self._view.queues[queue]
+            running = {b.key.job for b in self._view.bindings.values() if b.queue == queue}
+            most = value.limits.running_jobs_max
+            if most and len(running) > most:
+                self._accuse("S6", f"queue {name} runs {len(running)} jobs, it may run {most}", *sorted(running))
             nominal = {q.flavor: q.amounts for q in value.quotas}
             touched = {at for binding in created if binding.queue == queue for at in binding.take()}
             for flavor, resource in sorted(touched):

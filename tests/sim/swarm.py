@@ -87,6 +87,7 @@ class Swarm:
     priority_every_s: float = NEVER
     retry_every_s: float = NEVER
     drain_every_s: float = NEVER
+    limit_every_s: float = NEVER
 
     def calmed(self) -> "Swarm":
         """The same federation once faults have stopped."""
@@ -133,6 +134,7 @@ LATER_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
 
 LATEST_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "drains": ("drain_every_s",),
+    "limited queues": ("limit_every_s",),
 }
 """Drawn after those, for the same reason."""
 

@@ -11,6 +11,7 @@ from typing import Final
 from hanse.kit.clock import Clock
 from hanse.model.ids import QueueUid
 from hanse.model.lifecycle import LIVE, STATE_BYTES, State
+from hanse.model.queue import Queue
 from hanse.store import keys
 from hanse.store.contract import RANGE_ITEMS_MAX, Store, key_after, prefix_end
 
@@ -45,17 +46,23 @@ class PendingCounts:
         self._max = pending_max
         self._known: dict[QueueUid, _Known] = {}
 
-    async def room(self, queue: QueueUid) -> int | None:
+    def most(self, queue: Queue) -> int:
+        """How many jobs may wait in the queue; 0 for any number."""
+        limits = [limit for limit in (self._max, queue.limits.pending_jobs_max) if limit]
+        return min(limits, default=0)
+
+    async def room(self, of: Queue) -> int | None:
         """How many more jobs may wait in the queue; None for any number."""
-        if not self._max:
+        most, queue = self.most(of), of.uid
+        if not most:
             return None
         known = self._known.get(queue)
         age_s = self._clock.monotonic() - known.counted_s if known else 0.0
-        full = known is not None and known.pending >= self._max
+        full = known is not None and known.pending >= most
         if known is None or age_s > (RECOUNT_WHEN_FULL_S if full else RECOUNT_S):
             census = await count(self._store, queue)
             known = self._known[queue] = _Known(census.pending, self._clock.monotonic())
-        return max(0, self._max - known.pending)
+        return max(0, most - known.pending)
 
     def accepted(self, queue: QueueUid, jobs: int) -> None:
         """Jobs of this replica's own that are in the store now."""

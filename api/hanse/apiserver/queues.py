@@ -225,13 +225,13 @@ def stored_to_wire(name: str, stored: Stored[QueueValue]) -> queue_pb2.Queue:
 
 def new_queue_value(queue: Queue, uid: QueueUid, *, created_ms: int) -> QueueValue:
     """What is stored for a queue that is created."""
-    made = Queue(uid, queue.name, queue.cohort, queue.quotas, queue.held, queue.labels)
+    made = Queue(uid, queue.name, queue.cohort, queue.quotas, queue.held, queue.labels, queue.limits)
     return QueueValue.of(made, created_ms=created_ms)
 
 
 def changed_queue_value(old: QueueValue, queue: Queue, *, held: bool) -> QueueValue:
     """What is stored for a queue that is updated: it keeps its uid and its age, and is open."""
-    changed = Queue(QueueUid(old.uid), queue.name, queue.cohort, queue.quotas, held, queue.labels)
+    changed = Queue(QueueUid(old.uid), queue.name, queue.cohort, queue.quotas, held, queue.labels, queue.limits)
     return QueueValue.of(changed, created_ms=old.created_ms)
 
 

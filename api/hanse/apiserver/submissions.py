@@ -199,15 +199,13 @@ class Submitter:
 
     async def _refuse_overflow(self, memo: Memo, accepted: dict[int, Accepted]) -> None:
         """Jobs beyond what their queue takes are refused, the last ones first."""
-        per_queue = Counter(a.queue.uid for a in accepted.values())
-        for uid, jobs in per_queue.items():
-            room = await self._pending.room(uid)
-            if room is None or jobs <= room:
-                continue
+        queues = {a.queue.uid: a.queue for a in accepted.values()}
+        for uid, queue in queues.items():
+            room = await self._pending.room(queue)
             mine = [index for index, a in accepted.items() if a.queue.uid == uid]
-            for index in mine[room:]:
-                name = accepted.pop(index).spec.queue
-                memo.refuse(index, queue_full(name, self._settings.queue_pending_max))
+            for index in mine[room:] if room is not None else ():
+                del accepted[index]
+                memo.refuse(index, queue_full(queue.name, self._pending.most(queue)))
 
     async def _plan(
         self,

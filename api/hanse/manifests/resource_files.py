@@ -15,7 +15,16 @@ from hanse.manifests.native_values import GROUP, VERSIONS, requirements
 from hanse.manifests.pod_resources import amounts_of
 from hanse.model.ids import FlavorName, QueueName, QueueUid
 from hanse.model.names import is_label_value, is_qualified, quoted
-from hanse.model.queue import PRIORITY_ABS_MAX, Cohort, Flavor, FlavorQuota, PriorityClass, Queue
+from hanse.model.queue import (
+    NO_LIMITS,
+    PRIORITY_ABS_MAX,
+    Cohort,
+    Flavor,
+    FlavorQuota,
+    PriorityClass,
+    Queue,
+    QueueLimits,
+)
 from hanse.model.validate import check_name
 
 _NO_LABELS: Mapping[str, str] = MappingProxyType({})
@@ -26,7 +35,6 @@ _QUEUE_LATER: Final = (
     "fair_share",
     "fungibility",
     "lending_limit",
-    "limits",
     "preemption",
     "weight",
 )
@@ -41,10 +49,11 @@ class QueueSpec:
     quotas: tuple[FlavorQuota, ...] = ()
     held: bool = False
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    limits: QueueLimits = NO_LIMITS
 
     def to_queue(self, uid: QueueUid) -> Queue:
         """The queue under the uid that the server gave it."""
-        return Queue(uid, self.name, self.cohort, self.quotas, self.held, self.labels)
+        return Queue(uid, self.name, self.cohort, self.quotas, self.held, self.labels, self.limits)
 
 
 ResourceSpec = QueueSpec | Cohort | Flavor | PriorityClass
@@ -81,15 +90,29 @@ def _read(document: Document, seen: dict[tuple[str, str], int]) -> ResourceSpec:
 
 
 def _queue(field: Field, name: str) -> QueueSpec:
-    field.only((*_HEAD, "cohort", "quotas", "held", "labels"), reserved=_QUEUE_LATER)
-    held, labels = field.get("held"), field.get("labels")
+    field.only((*_HEAD, "cohort", "quotas", "held", "labels", "limits"), reserved=_QUEUE_LATER)
+    held, labels, limits = field.get("held"), field.get("labels"), field.get("limits")
     return QueueSpec(
         name=QueueName(name),
         cohort=_reference(field.get("cohort")),
         quotas=_quotas(field.get("quotas")),
         held=held.boolean() if held else False,
         labels=_labels(labels) if labels else {},
+        limits=_limits(limits) if limits else NO_LIMITS,
     )
+
+
+def _limits(field: Field) -> QueueLimits:
+    field.only(("pending_jobs_max", "running_jobs_max"))
+    pending, running = field.get("pending_jobs_max"), field.get("running_jobs_max")
+    return QueueLimits(_jobs(pending) if pending else 0, _jobs(running) if running else 0)
+
+
+def _jobs(field: Field) -> int:
+    jobs = field.integer()
+    if jobs < 0:
+        field.refuse("LIMIT_OUT_OF_RANGE", f"{jobs} jobs; write 0 for no limit")
+    return jobs
 
 
 def _cohort(field: Field, name: str) -> Cohort:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Final
 
 from hanse.model.ids import FlavorName, QueueName, QueueUid
 from hanse.model.resources import EMPTY, Resources
@@ -17,6 +18,22 @@ class FlavorQuota:
 
     flavor: FlavorName
     nominal: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class QueueLimits:
+    """Jobs that a queue may have; 0 is no limit.
+
+    Attributes:
+        pending_jobs_max: that wait; more are refused at submit.
+        running_jobs_max: with a live attempt; others wait meanwhile.
+    """
+
+    pending_jobs_max: int = 0
+    running_jobs_max: int = 0
+
+
+NO_LIMITS: Final = QueueLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +52,7 @@ class Queue:
     quotas: tuple[FlavorQuota, ...] = ()
     held: bool = False
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
+    limits: QueueLimits = NO_LIMITS
 
     def nominal(self, flavor: FlavorName) -> Resources | None:
         """The quota for a flavor, None if the queue may not use it."""

@@ -15,6 +15,7 @@ from hanse.model.queue import (
     FlavorQuota,
     PriorityClass,
     Queue,
+    QueueLimits,
 )
 from hanse.model.resources import AMOUNT_MAX, Resources
 from hanse.model.validate import LABELS_MAX, RESOURCE_NAMES_MAX, check_name, check_requirement
@@ -24,12 +25,14 @@ from hanse.wire.selectors import requirement_to_wire, requirements_from_wire
 REQUIREMENTS_PER_FLAVOR_MAX: Final = 64
 DESCRIPTION_CHARS_MAX: Final = 1_024
 FLAVOR_ORDER_MAX: Final = 1_000_000
+QUEUE_JOBS_MAX: Final = 100_000_000
 
 
 # ---- queues -------------------------------------------------------------------------------------------------
 
 
 def queue_to_wire(queue: Queue, *, created_ms: int = 0, revision: int = 0) -> queue_pb2.Queue:
+    limits = queue.limits
     return queue_pb2.Queue(
         name=queue.name,
         uid=queue.uid,
@@ -39,6 +42,9 @@ def queue_to_wire(queue: Queue, *, created_ms: int = 0, revision: int = 0) -> qu
         labels=dict(queue.labels),
         created_ms=created_ms,
         revision=revision,
+        limits=queue_pb2.QueueLimits(
+            pending_jobs_max=limits.pending_jobs_max, running_jobs_max=limits.running_jobs_max
+        ),
     )
 
 
@@ -58,7 +64,20 @@ def queue_from_wire(message: queue_pb2.Queue, *, path: str = "queue") -> Queue:
         quotas=_quotas_from_wire(message.quotas, f"{path}.quotas"),
         held=message.held,
         labels=labels_from_wire(message.labels, f"{path}.labels"),
+        limits=_limits_from_wire(message.limits, f"{path}.limits"),
     )
+
+
+def _limits_from_wire(message: queue_pb2.QueueLimits, path: str) -> QueueLimits:
+    for name in ("pending_jobs_max", "running_jobs_max"):
+        value: int = getattr(message, name)
+        if not 0 <= value <= QUEUE_JOBS_MAX:
+            raise InvalidArgument(
+                f"{value} is not between 0 (no limit) and {QUEUE_JOBS_MAX:,}",
+                reason="LIMIT_OUT_OF_RANGE",
+                path=f"{path}.{name}",
+            )
+    return QueueLimits(message.pending_jobs_max, message.running_jobs_max)
 
 
 def labels_from_wire(labels: Mapping[str, str], path: str) -> dict[str, str]:

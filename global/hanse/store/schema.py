@@ -17,7 +17,7 @@ from hanse.model import lifecycle
 from hanse.model.ids import FlavorName, QueueName, QueueUid
 from hanse.model.job import Slice, Spread, Topology
 from hanse.model.placement import LevelUse
-from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue
+from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue, QueueLimits
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
 from hanse.model.selectors import Effect, Operator, Requirement, Selector, Toleration
@@ -42,6 +42,13 @@ class Amounts(_Struct, frozen=True):
     amounts: dict[str, int] = {}
 
 
+class QueueLimitsValue(_Struct, frozen=True):
+    """Jobs that a queue may have; 0 is no limit."""
+
+    pending_jobs_max: int = 0
+    running_jobs_max: int = 0
+
+
 class QueueValue(_Struct, frozen=True):
     uid: str
     cohort: str = ""
@@ -50,15 +57,18 @@ class QueueValue(_Struct, frozen=True):
     labels: dict[str, str] = {}
     created_ms: int = 0
     closing: bool = False  # being deleted: takes no job, while its deletion looks whether it is empty
+    limits: QueueLimitsValue = QueueLimitsValue()
 
     @classmethod
     def of(cls, queue: Queue, *, created_ms: int) -> "QueueValue":
         quotas = [Amounts(q.flavor, dict(q.nominal.items())) for q in queue.quotas]
-        return cls(queue.uid, queue.cohort, quotas, queue.held, dict(queue.labels), created_ms)
+        limits = QueueLimitsValue(queue.limits.pending_jobs_max, queue.limits.running_jobs_max)
+        return cls(queue.uid, queue.cohort, quotas, queue.held, dict(queue.labels), created_ms, limits=limits)
 
     def queue(self, name: QueueName) -> Queue:
         quotas = tuple(FlavorQuota(FlavorName(q.flavor), Resources(q.amounts)) for q in self.quotas)
-        return Queue(QueueUid(self.uid), name, self.cohort, quotas, self.held, self.labels)
+        limits = QueueLimits(self.limits.pending_jobs_max, self.limits.running_jobs_max)
+        return Queue(QueueUid(self.uid), name, self.cohort, quotas, self.held, self.labels, limits)
 
 
 class CohortValue(_Struct, frozen=True):

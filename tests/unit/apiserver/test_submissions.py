@@ -206,6 +206,17 @@ async def test_a_full_queue_takes_no_more() -> None:
     assert [job.error.reason for job in second.jobs] == ["", "QUEUE_FULL", "QUEUE_FULL"]
 
 
+async def test_a_queue_may_have_a_smaller_limit_of_its_own() -> None:
+    async with stage(settings=ApiSettings(queue_pending_max=3)) as on:
+        found = await on.api.queues.get_queue(CTX, queue_service_pb2.GetQueueRequest(name="research"))
+        found.limits.pending_jobs_max = 2
+        changed = await on.api.queues.update_queue(CTX, queue_service_pb2.UpdateQueueRequest(queue=found))
+        answer = await on.submit(many(3))
+    assert changed.limits.pending_jobs_max == 2
+    assert [job.error.reason for job in answer.jobs] == ["", "", "QUEUE_FULL"]
+    assert "2 waiting jobs" in answer.jobs[2].error.message
+
+
 async def test_a_stream_answers_each_batch_without_waiting_for_the_next() -> None:
     async with stage() as on:
         answered = [asyncio.Event() for _ in range(20)]

@@ -7,7 +7,7 @@ import pytest
 from hanse.manifests import QueueSpec, read_resources
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName, QueueUid
-from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass
+from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, QueueLimits
 from hanse.model.resources import Resources
 from hanse.model.selectors import Operator, Requirement
 
@@ -79,6 +79,13 @@ def test_a_list_is_read_like_its_documents() -> None:
     assert read_resources(text) == (Cohort("a"),)
 
 
+def test_limits_of_a_queue() -> None:
+    text = "apiVersion: hanse/v1\nkind: Queue\nname: q\nlimits: {pending_jobs_max: 5, running_jobs_max: 2}"
+    (found,) = read_resources(text)
+    assert isinstance(found, QueueSpec)
+    assert found.to_queue(QueueUid("abcdefgh")).limits == QueueLimits(5, 2)
+
+
 def test_a_queue_gets_its_uid_from_the_server() -> None:
     queue = QueueSpec(QueueName("q"), "c", held=True).to_queue(QueueUid("abcdefgh"))
     assert (queue.uid, queue.name, queue.cohort, queue.held) == ("abcdefgh", "q", "c", True)
@@ -93,6 +100,8 @@ def test_a_queue_gets_its_uid_from_the_server() -> None:
         ("kind: Queue\nname: q\nborrowing_limit: 8", "NOT_SUPPORTED", "borrowing_limit"),
         ("kind: Queue\nname: q\npreemption: {}", "NOT_SUPPORTED", "preemption"),
         ("kind: Queue\nname: q\nheld: maybe", "TYPE", "held"),
+        ("kind: Queue\nname: q\nlimits: {running_jobs: 1}", "UNKNOWN_FIELD", "limits.running_jobs"),
+        ("kind: Queue\nname: q\nlimits: {running_jobs_max: -1}", "LIMIT_OUT_OF_RANGE", "limits.running_jobs_max"),
         ("kind: Queue\nname: q\ncohort: B!", "NAME_INVALID", "cohort"),
         ("kind: Queue\nname: q\nquotas: [{flavor: a}]", "MISSING", "quotas[0].nominal"),
         ("kind: Queue\nname: q\nquotas: [{nominal: {}}]", "MISSING", "quotas[0].flavor"),

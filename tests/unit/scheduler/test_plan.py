@@ -1,10 +1,11 @@
 """The pure cycle: what goes where, what waits, and why."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from hanse.model.ids import FlavorName, PoolName
+from hanse.model.ids import FlavorName, Part, PoolName
 from hanse.model.job import Slice
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
@@ -15,7 +16,19 @@ from hanse.scheduler.core.plan import Plan, flavor_choices, run_cycle, verify
 from hanse.scheduler.core.snapshot import Limits, Snapshot
 from hanse.scheduler.core.world import World
 from hanse.shape import Ask, prepare
-from tests.unit.scheduler.worlds import A100, H100, NONCE, QUEUE, binding, inventory, job, pending, request, world
+from tests.unit.scheduler.worlds import (
+    A100,
+    H100,
+    NONCE,
+    QUEUE,
+    binding,
+    inventory,
+    job,
+    pending,
+    queue,
+    request,
+    world,
+)
 
 LIMITS = Limits()
 WHOLE = inventory({"r1": 4, "r2": 4}).shape()
@@ -94,6 +107,32 @@ def test_quota_is_the_sum_of_live_bindings() -> None:
     assert (blocked.reason, blocked.verdicts[0].wanted, blocked.verdicts[0].found) == (Reason.QUOTA, 16, 8)
     found.remove_binding("b")
     assert len(cycle(found, [both(1, request(2))]).decisions) == 1
+
+
+def test_no_more_jobs_of_a_queue_run_than_may_and_one_that_ends_lets_the_next() -> None:
+    found = world({"p": WHOLE}, {H100: 640})
+    found.put_queue(queue({H100: 640}, running=2), 3)
+    found.put_binding("b.0", binding(7, "p", request(1), revision=11))
+    found.put_binding("b.1", replace(binding(7, "p", request(1), revision=11), part=Part(1)))
+    jobs = [both(1, request(1)), both(2, request(2))]
+    plan = cycle(found, jobs)
+    assert [d.job.job[-1] for d in plan.decisions] == ["1"], "two parts are one job"
+    (blocked,) = plan.blocked.values()
+    assert (blocked.reason, blocked.quota_bound) == (Reason.QUOTA, True)
+    why = explain(at(found), QUEUE, request(2), LIMITS)
+    assert why.reason is Reason.WAITING, "the explanation is of the world as it is"
+    found.put_binding("c", binding(1, "p", request(1), revision=12))
+    why = explain(at(found), QUEUE, request(2), LIMITS)
+    assert (why.reason, why.quota[0].detail) == (
+        Reason.QUOTA,
+        "queue research runs 2 jobs, as many as it may at a time",
+    )
+    assert why.helps == ()
+    assert verify(at(found), plan.decisions, LIMITS) == ()
+    found.remove_binding("b.0")
+    assert not cycle(found, [both(2, request(2))]).decisions
+    found.remove_binding("b.1")
+    assert len(cycle(found, [both(2, request(2))]).decisions) == 1
 
 
 def test_a_flavor_without_quota_is_not_used() -> None:

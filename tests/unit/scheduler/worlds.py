@@ -8,7 +8,7 @@ from hanse.model.ids import Attempt, FlavorName, JobId, NodeName, Part, PoolName
 from hanse.model.job import Slice, Topology
 from hanse.model.lifecycle import JobState, State
 from hanse.model.placement import Level
-from hanse.model.queue import Charge, Flavor, FlavorQuota, Queue
+from hanse.model.queue import Charge, Flavor, FlavorQuota, Queue, QueueLimits
 from hanse.model.request import GangRequest, SetRequest, class_hash
 from hanse.model.resources import Resources
 from hanse.model.selectors import Operator, Requirement, Selector
@@ -57,9 +57,10 @@ def request(
     return GangRequest((SetRequest(count, count, each, flavors, Selector(), (), topology),), max_pools)
 
 
-def queue(quota: Mapping[FlavorName, int], *, held: bool = False) -> Queue:
+def queue(quota: Mapping[FlavorName, int], *, held: bool = False, running: int = 0) -> Queue:
     quotas = tuple(FlavorQuota(f, Resources({GPU: amount})) for f, amount in quota.items())
-    return Queue(QUEUE, QueueName("research"), "", quotas, held)
+    limits = QueueLimits(running_jobs_max=running)
+    return Queue(QUEUE, QueueName("research"), "", quotas, held, limits=limits)
 
 
 def world(

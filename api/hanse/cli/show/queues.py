@@ -93,6 +93,13 @@ def _facts(queue: "Queue") -> Iterator[tuple[str, str]]:
     waiting, live, ended = (number(n) for n in (status.pending_jobs, status.live_jobs, status.ended_jobs))
     counts = f"{waiting} waiting, {live} live, {ended} ended"
     yield "jobs", counts if status.exact else f"at least {counts}"
+    limits = [
+        f"{number(most)} may {what}"
+        for most, what in ((queue.limits.pending_jobs_max, "wait"), (queue.limits.running_jobs_max, "run at a time"))
+        if most
+    ]
+    if limits:
+        yield "limits", ", ".join(limits)
     for key, value in sorted(queue.labels.items()):
         yield "label", f"{key}={value}"
 

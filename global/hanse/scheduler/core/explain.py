@@ -18,11 +18,12 @@ from hanse.scheduler.core.plan import (
     at_pool,
     dominant_reason,
     flavor_choices,
+    jobs_verdict,
     quota_verdict,
     unusable_verdict,
     verdict_of,
 )
-from hanse.scheduler.core.quota import QuotaOverlay, charges_for, shortfall
+from hanse.scheduler.core.quota import QuotaOverlay, charges_for, jobs_full, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Fit, fit
 
@@ -99,6 +100,8 @@ def _quota(
     if facts is None:
         return found
     overlay = QuotaOverlay(snapshot.usage)
+    if jobs_full(facts.queue, overlay):
+        return dict.fromkeys(choices, jobs_verdict(facts.queue))
     for flavors in choices:
         short = shortfall(facts.queue, charges_for(request, flavors), overlay)
         if short is not None:
@@ -108,6 +111,8 @@ def _quota(
 
 def _allows(snapshot: Snapshot, facts: QueueFacts | None) -> Allows:
     overlay = QuotaOverlay(snapshot.usage)
+    if facts is not None and jobs_full(facts.queue, overlay):
+        return lambda request, flavors: False
     return lambda request, flavors: (
         facts is None or shortfall(facts.queue, charges_for(request, flavors), overlay) is None
     )

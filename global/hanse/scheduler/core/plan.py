@@ -33,13 +33,13 @@ from types import MappingProxyType
 from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
-from hanse.model.queue import Charge
+from hanse.model.queue import Charge, Queue
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.scheduler.core.choice import Choice, Rank, Standing
 from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob, Service
-from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, shortfall
+from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, jobs_full, shortfall
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Ask, Fit, NoFit, Shape, apply, fit, fit_ask, prepare
 
@@ -269,6 +269,8 @@ class _Cycle:
             return Blocked(Reason.WAITING, (), stamp, quota_bound=True)
         if facts.queue.held:
             return Blocked(Reason.QUEUE_HELD, (), stamp, quota_bound=True)
+        if jobs_full(facts.queue, self._quota):
+            return Blocked(Reason.QUOTA, (jobs_verdict(facts.queue),), stamp, quota_bound=True)
         self._since = before.stamp if before is not None else -1
         verdicts: list[PoolVerdict] = []
         choices = tuple(flavor_choices(request, self.quota_flavors(job.queue), self._snapshot.flavors))
@@ -488,7 +490,7 @@ class _Cycle:
             return False
         charges = tuple(c for part in decision.parts for c in part.charges)
         totals = charges_of((c.flavor, 1, c.amount) for c in charges)
-        if shortfall(facts.queue, totals, self._quota) is not None:
+        if shortfall(facts.queue, totals, self._quota) is not None or jobs_full(facts.queue, self._quota):
             return False
         found: list[tuple[PoolView, Fit]] = []
         for part in decision.parts:
@@ -598,6 +600,15 @@ def quota_verdict(queue: QueueName, short: tuple[FlavorName, str, int, int]) -> 
     nearness = left / wanted if wanted else 0.0
     return PoolVerdict(
         PoolName(""), False, Reason.QUOTA, flavor, f"quota of {flavor} {resource}", wanted, left, detail, nearness
+    )
+
+
+def jobs_verdict(queue: Queue) -> PoolVerdict:
+    """The verdict of a queue of which as many jobs run as may."""
+    most = queue.limits.running_jobs_max
+    detail = f"queue {queue.name} runs {most:,} job{'' if most == 1 else 's'}, as many as it may at a time"
+    return PoolVerdict(
+        PoolName(""), False, Reason.QUOTA, FlavorName(""), f"running jobs of {queue.name}", 1, 0, detail, 0.0
     )
 
 

@@ -7,7 +7,7 @@ that is seen twice is counted once.
 
 from collections.abc import Iterable, Mapping
 
-from hanse.model.ids import FlavorName, QueueUid
+from hanse.model.ids import FlavorName, JobId, QueueUid
 from hanse.model.queue import Charge, Queue
 from hanse.model.request import GangRequest
 from hanse.model.resources import EMPTY, Resources
@@ -15,23 +15,35 @@ from hanse.shape.classes import whole_pod
 
 
 class Usage:
-    """What the live bindings of every queue take, by flavor and resource."""
+    """What the live bindings of every queue take, by flavor and resource, and whose they are."""
 
     def __init__(self) -> None:
-        self._charges: dict[str, tuple[QueueUid, tuple[Charge, ...]]] = {}
+        self._charges: dict[str, tuple[QueueUid, JobId, tuple[Charge, ...]]] = {}
         self._sums: dict[tuple[QueueUid, FlavorName], dict[str, int]] = {}
+        self._jobs: dict[QueueUid, dict[JobId, int]] = {}  # how many bindings each has
 
-    def put(self, key: str, queue: QueueUid, charges: tuple[Charge, ...]) -> None:
+    def put(self, key: str, queue: QueueUid, job: JobId, charges: tuple[Charge, ...]) -> None:
         """A binding is live. Known keys change nothing."""
         if key not in self._charges:
-            self._charges[key] = (queue, charges)
+            self._charges[key] = (queue, job, charges)
             self._add(queue, charges, 1)
+            jobs = self._jobs.setdefault(queue, {})
+            jobs[job] = jobs.get(job, 0) + 1
 
     def remove(self, key: str) -> None:
         """A binding is gone."""
         known = self._charges.pop(key, None)
         if known is not None:
-            self._add(*known, -1)
+            queue, job, charges = known
+            self._add(queue, charges, -1)
+            jobs = self._jobs[queue]
+            jobs[job] -= 1
+            if not jobs[job]:
+                del jobs[job]
+
+    def jobs(self, queue: QueueUid) -> int:
+        """How many jobs of the queue have live bindings."""
+        return len(self._jobs.get(queue, ()))
 
     def _add(self, queue: QueueUid, charges: Iterable[Charge], sign: int) -> None:
         for charge in charges:
@@ -55,6 +67,11 @@ class QuotaOverlay:
     def __init__(self, usage: Usage) -> None:
         self._usage = usage
         self._given: dict[tuple[QueueUid, FlavorName], Resources] = {}
+        self._jobs_given: dict[QueueUid, int] = {}
+
+    def jobs(self, queue: QueueUid) -> int:
+        """Jobs that run, and those that this cycle has let run."""
+        return self._usage.jobs(queue) + self._jobs_given.get(queue, 0)
 
     def used(self, queue: QueueUid, flavor: FlavorName) -> Resources:
         """Live use plus what this cycle gave."""
@@ -63,7 +80,8 @@ class QuotaOverlay:
         return used.plus(given) if len(given) else used
 
     def give(self, queue: QueueUid, charges: Iterable[Charge]) -> None:
-        """Charge a decision of this cycle."""
+        """Charge a decision of this cycle: one more job."""
+        self._jobs_given[queue] = self._jobs_given.get(queue, 0) + 1
         for charge in charges:
             key = (queue, charge.flavor)
             self._given[key] = self._given.get(key, EMPTY).plus(charge.amount)
@@ -88,6 +106,12 @@ def shortfall(queue: Queue, charges: Iterable[Charge], overlay: QuotaOverlay) ->
             if left is not None and wanted > left:
                 return Shortfall((charge.flavor, name, wanted, max(0, left)))
     return None
+
+
+def jobs_full(queue: Queue, overlay: QuotaOverlay) -> bool:
+    """Whether as many jobs of the queue run as may."""
+    most = queue.limits.running_jobs_max
+    return 0 < most <= overlay.jobs(queue.uid)
 
 
 def _left(nominal: Resources | None, used: Resources, name: str) -> int | None:

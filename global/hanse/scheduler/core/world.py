@@ -216,7 +216,7 @@ class World:
             self._assumed.add(key)
         self._pool_of[key] = binding.pool
         self._pool(binding.pool).ledger.put(key, binding)
-        self.usage.put(key, binding.queue, binding.charges)
+        self.usage.put(key, binding.queue, binding.job, binding.charges)
 
     def answer_binding(self, key: str) -> None:
         """A live binding was written again: it was not refused, so it has places until it is gone."""

@@ -53,6 +53,7 @@ class Queue(_message.Message):
     CREATED_MS_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     uid: _builtins.str
@@ -77,6 +78,10 @@ class Queue(_message.Message):
     def status(self) -> Global___QueueStatus:
         """What is in it; only for a single queue or when asked for."""
 
+    @_builtins.property
+    def limits(self) -> Global___QueueLimits:
+        """How many jobs it may have."""
+
     def __init__(
         self,
         *,
@@ -89,16 +94,43 @@ class Queue(_message.Message):
         created_ms: _builtins.int = ...,
         revision: _builtins.int = ...,
         status: Global___QueueStatus | None = ...,
+        limits: Global___QueueLimits | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "held", b"held", "status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "held", b"held", "limits", b"limits", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "labels", b"labels", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "labels", b"labels", "limits", b"limits", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__held: _TypeAlias = _typing.Literal["held"]  # noqa: Y015
     _WhichOneofArgType__held: _TypeAlias = _typing.Literal["_held", b"_held"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__held) -> _WhichOneofReturnType__held | None: ...
 
 Global___Queue: _TypeAlias = Queue  # noqa: Y015
+
+@_typing.final
+class QueueLimits(_message.Message):
+    """How many jobs a queue may have; 0 is no limit."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PENDING_JOBS_MAX_FIELD_NUMBER: _builtins.int
+    RUNNING_JOBS_MAX_FIELD_NUMBER: _builtins.int
+    pending_jobs_max: _builtins.int
+    """Jobs that wait; more are refused at submit. A server has a limit of its own, and the smaller one holds."""
+    running_jobs_max: _builtins.int
+    """Jobs with a live attempt, from bound to stopped; others wait meanwhile."""
+    def __init__(
+        self,
+        *,
+        pending_jobs_max: _builtins.int = ...,
+        running_jobs_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pending_jobs_max", b"pending_jobs_max", "running_jobs_max", b"running_jobs_max"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___QueueLimits: _TypeAlias = QueueLimits  # noqa: Y015
 
 @_typing.final
 class FlavorQuota(_message.Message):
