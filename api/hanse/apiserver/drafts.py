@@ -21,6 +21,7 @@ from hanse.store import keys
 from hanse.store.contract import TXN_BYTES_MAX, TXN_OPS_MAX, Guard, ModRevisionIs, Put
 from hanse.store.limits import ENTRY_OVERHEAD_BYTES
 from hanse.store.schema import SpecEnvelope, encode_spec
+from hanse.wire.specs import keep_spec
 
 OPS_PER_JOB: Final = 3
 JOBS_PER_UNIT_MAX: Final = (TXN_OPS_MAX - 1) // OPS_PER_JOB
@@ -81,6 +82,7 @@ def draft(
         InvalidArgument: reason SPEC_TOO_LARGE.
     """
     body = message.SerializeToString(deterministic=True)
+    keep_spec(body, accepted.spec)
     trace = origin.trace or TRACER.own(job)
     stored = encode_spec(SpecEnvelope(origin.principal, origin.request_id, trace, body, origin.retry_of))
     if len(stored) > spec_bytes_max:

@@ -8,7 +8,7 @@ Paths are the spec's own (`pod_sets[0].slices[1].size`). The first broken rule i
 mend. A list of all errors would be longer than what a person reads, and most later ones follow from the first.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NoReturn
@@ -59,6 +59,7 @@ COMMAND_WORDS_MAX: Final = 1024
 IMAGE_CHARS_MAX: Final = 1024
 TEXT_BYTES_MAX: Final = 32_768  # one env value or one word of a command
 PATH_CHARS_MAX: Final = 4096
+UTF8_BYTES_MAX: Final = 4  # of one character
 
 _NO_LINES: Mapping[str, int] = MappingProxyType({})
 
@@ -90,13 +91,14 @@ class _Place:
             path = path[: max(path.rfind("."), path.rfind("["), 0)]
         return self.lines.get("", 0)
 
-    def within(self, value: int, least: int, most: int, reason: str, what: str) -> None:
+    def within(self, name: str, value: int, least: int, most: int, reason: str, what: str) -> None:
         if not least <= value <= most:
-            self.refuse(reason, f"{value} {what}; it must be {least} to {most}")
+            self.at(name).refuse(reason, f"{value} {what}; it must be {least} to {most}")
 
-    def at_most(self, things: Sequence[object], most: int, what: str) -> None:
+    def at_most(self, things: Sized, most: int, what: str, name: str = "") -> None:
         if len(things) > most:
-            self.refuse("TOO_MANY", f"{len(things)} {what}; at most {most} are allowed")
+            at = self.at(name) if name else self
+            at.refuse("TOO_MANY", f"{len(things)} {what}; at most {most} are allowed")
 
 
 def validate_spec(spec: JobSpec, *, lines: Mapping[str, int] = _NO_LINES, queue_required: bool = True) -> None:
@@ -112,13 +114,14 @@ def validate_spec(spec: JobSpec, *, lines: Mapping[str, int] = _NO_LINES, queue_
     at = _Place("", lines)
     _identity(at, spec, queue_required)
     _policies(at, spec)
-    at.at("pod_sets").at_most(spec.pod_sets, POD_SETS_PER_JOB_MAX, "pod sets")
+    sets = at.at("pod_sets")
+    sets.at_most(spec.pod_sets, POD_SETS_PER_JOB_MAX, "pod sets")
     if not spec.pod_sets:
-        at.at("pod_sets").refuse("POD_SETS_MISSING", "no pod set; a job needs at least one")
-    _unique(at.at("pod_sets"), [p.name for p in spec.pod_sets], "pod set", ".name")
+        sets.refuse("POD_SETS_MISSING", "no pod set; a job needs at least one")
+    _unique(sets, [p.name for p in spec.pod_sets], "pod set", ".name")
     for index, pod_set in enumerate(spec.pod_sets):
-        _pod_set(at.at("pod_sets").item(index), pod_set)
-    _totals(at.at("pod_sets"), spec)
+        _pod_set(sets.item(index), pod_set)
+    _totals(sets, spec)
 
 
 def check_name(name: str, *, path: str = "name", line: int = 0) -> None:
@@ -133,7 +136,8 @@ def check_name(name: str, *, path: str = "name", line: int = 0) -> None:
 
 
 def _name(at: _Place, name: str) -> None:
-    check_name(name, path=at.path, line=at._line())
+    if not is_subdomain(name):
+        check_name(name, path=at.path, line=at._line())
 
 
 def _identity(at: _Place, spec: JobSpec, queue_required: bool) -> None:
@@ -145,7 +149,7 @@ def _identity(at: _Place, spec: JobSpec, queue_required: bool) -> None:
     if spec.priority_class:
         _name(at.at("priority_class"), spec.priority_class)
     labels = at.at("labels")
-    labels.at_most(tuple(spec.labels), LABELS_MAX, "labels")
+    labels.at_most(spec.labels, LABELS_MAX, "labels")
     for key, value in spec.labels.items():
         _key(labels.entry(key), key, "LABEL_INVALID", "label key")
         if not is_label_value(value):
@@ -153,10 +157,10 @@ def _identity(at: _Place, spec: JobSpec, queue_required: bool) -> None:
 
 
 def _policies(at: _Place, spec: JobSpec) -> None:
-    at.at("duration_s").within(spec.duration_s, 0, DURATION_S_MAX, "DURATION_OUT_OF_RANGE", "seconds")
-    at.at("restart.max_retries").within(spec.restart.max_retries, 0, RETRIES_MAX, "RETRIES_OUT_OF_RANGE", "retries")
-    at.at("max_pools").within(spec.max_pools, 1, POOLS_PER_JOB_MAX, "POOLS_OUT_OF_RANGE", "pools")
-    at.at("start_skew_max_s").within(spec.start_skew_max_s, 1, START_SKEW_S_MAX, "START_SKEW_OUT_OF_RANGE", "seconds")
+    at.within("duration_s", spec.duration_s, 0, DURATION_S_MAX, "DURATION_OUT_OF_RANGE", "seconds")
+    at.within("restart.max_retries", spec.restart.max_retries, 0, RETRIES_MAX, "RETRIES_OUT_OF_RANGE", "retries")
+    at.within("max_pools", spec.max_pools, 1, POOLS_PER_JOB_MAX, "POOLS_OUT_OF_RANGE", "pools")
+    at.within("start_skew_max_s", spec.start_skew_max_s, 1, START_SKEW_S_MAX, "START_SKEW_OUT_OF_RANGE", "seconds")
     if spec.on_pool_lost is OnPoolLost.MOVE:
         at.at("on_pool_lost").refuse("NOT_SUPPORTED", "move is not supported yet; use keep")
 
@@ -173,7 +177,7 @@ def _pod_set(at: _Place, pod_set: PodSet) -> None:
     if not is_label(pod_set.name):
         what = f"{quoted(pod_set.name)} is not a valid pod set name" if pod_set.name else "the name is empty"
         at.at("name").refuse("NAME_INVALID", f"{what}; {LABEL_RULE}")
-    _count(at.at("count"), pod_set.count)
+    _count(at, pod_set.count)
     if not 0 <= pod_set.min_count <= pod_set.count:
         at.at("min_count").refuse(
             "MIN_COUNT_OUT_OF_RANGE",
@@ -181,8 +185,9 @@ def _pod_set(at: _Place, pod_set: PodSet) -> None:
         )
     _resources(at.at("resources"), pod_set.resources)
     _flavors(at.at("flavors"), pod_set)
-    _selector(at.at("selector"), pod_set.selector)
-    at.at("tolerations").at_most(pod_set.tolerations, TOLERATIONS_MAX, "tolerations")
+    if pod_set.selector.terms:
+        _selector(at.at("selector"), pod_set.selector)
+    at.at_most(pod_set.tolerations, TOLERATIONS_MAX, "tolerations", "tolerations")
     for index, toleration in enumerate(pod_set.tolerations):
         _toleration(at.at("tolerations").item(index), toleration)
     _topology(at, pod_set)
@@ -191,15 +196,16 @@ def _pod_set(at: _Place, pod_set: PodSet) -> None:
 
 def _count(at: _Place, count: int) -> None:
     if count < 1:
-        at.refuse("COUNT_OUT_OF_RANGE", f"{count} pods; a pod set needs at least 1")
+        at.at("count").refuse("COUNT_OUT_OF_RANGE", f"{count} pods; a pod set needs at least 1")
     if count > PODS_PER_JOB_MAX:
-        at.refuse("COUNT_OUT_OF_RANGE", f"{count} pods; a job has at most {PODS_PER_JOB_MAX}")
+        at.at("count").refuse("COUNT_OUT_OF_RANGE", f"{count} pods; a job has at most {PODS_PER_JOB_MAX}")
 
 
 def _resources(at: _Place, resources: Resources) -> None:
-    at.at_most(tuple(resources), RESOURCE_NAMES_MAX, "resources")
+    at.at_most(resources, RESOURCE_NAMES_MAX, "resources")
     for name, amount in resources.items():
-        _key(at.entry(name), name, "RESOURCE_INVALID", "resource name")
+        if not is_qualified(name):
+            _key(at.entry(name), name, "RESOURCE_INVALID", "resource name")
         if not 0 <= amount <= AMOUNT_MAX:
             at.entry(name).refuse("AMOUNT_OUT_OF_RANGE", f"{amount} is not between 0 and {AMOUNT_MAX}")
     if GPU_MILLI in resources:
@@ -284,6 +290,8 @@ def _topology(at: _Place, pod_set: PodSet) -> None:
         _key(at.at(name), level, "LEVEL_INVALID", "topology level")
     _spread(at.at("spread"), topology)
     _same(at.at("same"), topology)
+    if not topology.slices:
+        return
     slices = at.at("slices")
     slices.at_most(topology.slices, SLICE_LAYERS_MAX, "slice layers")
     _unique(slices, [s.level for s in topology.slices], "level")
@@ -330,11 +338,14 @@ def _template(at: _Place, template: PodTemplate) -> None:
     if len(template.image) > IMAGE_CHARS_MAX or not template.image.isprintable() or " " in template.image:
         at.at("image").refuse("IMAGE_INVALID", f"{quoted(template.image)} is not an image reference")
     for name, words in (("command", template.command), ("args", template.args)):
-        at.at(name).at_most(words, COMMAND_WORDS_MAX, "words")
+        at.at_most(words, COMMAND_WORDS_MAX, "words", name)
         for index, word in enumerate(words):
-            _text(at.at(name).item(index), word)
-    _env(at.at("env"), template)
-    _volumes(at.at("volumes"), template)
+            if not _is_short_text(word):
+                _text(at.at(name).item(index), word)
+    if template.env:
+        _env(at.at("env"), template)
+    if template.volumes:
+        _volumes(at.at("volumes"), template)
 
 
 def _env(at: _Place, template: PodTemplate) -> None:
@@ -358,6 +369,11 @@ def _volumes(at: _Place, template: PodTemplate) -> None:
             place.at("source").refuse("VOLUME_INVALID", "no source; name what the volume refers to")
         if len(volume.mount_path) > PATH_CHARS_MAX or "\0" in volume.mount_path:
             place.at("mount_path").refuse("VOLUME_INVALID", f"{quoted(volume.mount_path)} is not a path")
+
+
+def _is_short_text(text: str) -> bool:
+    """Whether the text passes `_text`, whatever its characters take in UTF-8: no place need be named for it."""
+    return len(text) * UTF8_BYTES_MAX <= TEXT_BYTES_MAX and "\0" not in text
 
 
 def _text(at: _Place, text: str) -> None:

@@ -43,6 +43,8 @@ def program(
 
 
 def _number(text: str, most: int) -> float | None:
+    if not text:
+        return None
     try:
         value = float(text)
     except ValueError:

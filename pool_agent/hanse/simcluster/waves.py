@@ -4,6 +4,7 @@ Pods start in at most START_WAVES waves. Real starts scatter continuously, but w
 pods run while others do not; four moments show that as well as four thousand, at a thousandth of the events.
 """
 
+from functools import lru_cache
 from typing import Final
 from zlib import crc32
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from hanse.simcluster.inputs import GangId
 
 START_WAVES: Final = 4
+TIMINGS_KEPT_MAX: Final = 64
 _SPREAD: Final = 2_654_435_761  # Knuth's multiplicative hash: neighbours fall into different waves
 _WORD: Final = 0xFFFF_FFFF
 _TOP_BITS: Final = 30  # of 32: leaves START_WAVES values
@@ -29,10 +31,13 @@ def waves(seed: int, gang: GangId, first: int, end: int) -> NDArray[np.int64]:
     return ((numbers * _SPREAD + gang_hash(seed, gang)) & _WORD) >> _TOP_BITS
 
 
+@lru_cache(TIMINGS_KEPT_MAX)
 def wave_offsets(jitter_ms: int, tick_ms: int) -> NDArray[np.int64]:
-    """How much later than the first each wave comes up, in ms; multiples of the tick."""
+    """How much later than the first each wave comes up, in ms; multiples of the tick. Read-only."""
     shares = [round_up(wave * jitter_ms // (START_WAVES - 1), tick_ms) for wave in range(START_WAVES)]
-    return np.array(shares, dtype=np.int64)
+    offsets = np.array(shares, dtype=np.int64)
+    offsets.flags.writeable = False
+    return offsets
 
 
 def round_up(at_ms: int, tick_ms: int) -> int:

@@ -205,7 +205,10 @@ class SqliteStore:
             self._hub.jump(news.revision)
             return
         self._recent.tell(news.events)
+        self._answer(news)  # before the watches: who wrote something need not be told what it was
         self._hub.publish(news.revision, news.events)
+
+    def _answer(self, news: Done) -> None:
         for job, answer in news.answers:
             if isinstance(answer, Unknown | Exception):
                 self._recent.forget()
