@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from hanse.model.ids import FlavorName
-from hanse.model.job import Slice, Topology
+from hanse.model.job import Slice, Spread, Topology
 from hanse.model.placement import Level
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import DEVICE_MILLI, GPU_MILLI, NVIDIA_GPU, Resources
@@ -131,12 +132,16 @@ def pod_set(rng: random.Random) -> tuple[SetRequest, FlavorName]:
     slices: list[Slice] = []
     for level in sorted(rng.sample(names[:4], rng.choice((0, 0, 1, 1, 2))), key=names.index, reverse=True):
         size *= rng.choice((1, 2, 3, 4))
-        slices.insert(0, Slice(size, level, rng.random() < 0.15))
+        slices.insert(0, Slice(size, level, rng.random() < 0.15, preferred=rng.random() < 0.1))
+    if slices and rng.random() < 0.1:
+        slices[0] = replace(slices[0], ragged=True)
     count = size * rng.choice((1, 2, 5, 12)) + (rng.random() < 0.05)
     required = rng.choice(("", "", rng.choice(names)))
     preferred = rng.choice(("", "", "", rng.choice(names)))
     tolerations = (Toleration("dedicated", exists=True),) if rng.random() < 0.5 else ()
-    topology = Topology(required, preferred, tuple(slices))
+    balanced = rng.choice(names) if rng.random() < 0.05 else ""
+    spread = Spread(rng.choice(names), rng.choice((1, 2, 8))) if rng.random() < 0.05 else None
+    topology = Topology(required, preferred, tuple(slices), balanced, spread)
     request = SetRequest(count, count, Resources(offers), (flavor,), selector(rng), tolerations, topology)
     return request, flavor
 

@@ -6,8 +6,9 @@ which host classes the pods may use (`fleet_classes`), pods per lowest domain, r
 up the trees, the largest domain at the required level, and a comparison with the number of pods.
 
 What an answer is worth. For a gang of one pod set, `may_fit` of a pool is true if and only if `fit_ask` on its shape
-is a Fit. It is always true if `fit_ask` fits: for several sets each is looked at alone, and what is not understood (a
-required level below an exclusive one, a feature of requests that is newer than this module) counts as fitting.
+is a Fit. It is always true if `fit_ask` fits: for several sets each is looked at alone; slices of a set whose last
+one may be smaller, and bounds on the pods of one domain, are left out; and what is not understood (a required level
+below an exclusive one, a feature of requests that is newer than this module) counts as fitting.
 
 A pool whose shape changed is patched before the next question: equal parents of lowest domains keep their columns, so
 one gang costs the columns of those that it went into.
@@ -42,8 +43,8 @@ Shares = NDArray[np.float64]
 
 _KNOWN_OF_SET: Final = frozenset(
     "count pod gpus exclusive flavor selector tolerations required preferred slices kind lens_kind".split()
-)
-_KNOWN_OF_SLICE: Final = frozenset(("size", "level", "exclusive"))
+) | {"balanced", "spread", "ragged"}
+_KNOWN_OF_SLICE: Final = frozenset(("size", "level", "exclusive", "ragged", "preferred"))
 _NEW_OF_SET: Final = tuple(f.name for f in fields(SetAsk) if f.name not in _KNOWN_OF_SET)
 _NEW_OF_SLICE: Final = tuple(f.name for f in fields(Slice) if f.name not in _KNOWN_OF_SLICE)
 
@@ -55,7 +56,8 @@ class Look:
     Attributes:
         may_fit: false only if `fit_ask` refuses.
         exact: true also means that `fit_ask` fits.
-        held: which part of the pods the pool could hold, of the set that is worst off; 1 for all or more.
+        held: which part of the pods the pool could hold, of the set that is worst off; 1 for all or more, and where
+            that is not known.
     """
 
     may_fit: Flags
@@ -116,7 +118,7 @@ class Fleet:
         self._unused: list[int] = []
         self._flavors: dict[FlavorName, _Flavor] = {}
         self._ladders: dict[Ladder, int] = {}
-        self._meanings: dict[tuple[str, tuple[Slice, ...]], _Meanings] = {}
+        self._meanings: dict[tuple[str, tuple[Slice, ...], bool, str, str], _Meanings] = {}
         self._ladders_of: Ints = np.full((0, GROUPS_MAX), -1, np.int64)
 
     def __len__(self) -> int:
@@ -265,17 +267,18 @@ class Fleet:
         may_fit = self._alive.copy()
         held = np.ones(count)
         exact = len(ask.sets) < 2
-        for s in ask.sets:
+        for s in _softest(ask).sets:
             if not _understood(s):
                 exact = False
                 continue
             found, unsure = self._most(s)
-            fits = found >= (s.count if all(s.count % x.size == 0 for x in s.slices) else _NEVER)
+            whole = s.ragged or all(s.count % x.size == 0 for x in s.slices)
+            fits = found >= (s.count if whole else _NEVER)
             if s.preferred:
                 fits &= self._knows(s.preferred)
             may_fit &= fits | unsure
-            held = np.minimum(held, found / s.count)
-            exact = exact and not unsure.any()
+            held = np.where(unsure, held, np.minimum(held, found / s.count))
+            exact = exact and not unsure.any() and not s.ragged and s.spread is None
         return Look(may_fit, exact, held)
 
     def _most(self, s: SetAsk) -> tuple[Ints, Flags]:
@@ -301,7 +304,7 @@ class Fleet:
 
     def _meaning(self, s: SetAsk) -> "_Meanings":
         """What the levels that the set names are in each list of levels."""
-        key = (s.required, s.slices)
+        key = (s.required, s.slices, s.ragged, s.spread.level if s.spread else "", s.balanced)
         found = self._meanings.get(key)
         if found is None:
             if len(self._meanings) >= _MEANINGS_KEPT_MAX:
@@ -318,13 +321,14 @@ class Fleet:
         1 and what is held, for pools that lack room alone; below 1, the less the earlier their hosts are ruled out.
         """
         near = look.held + 1.0
-        for s in ask.sets:
+        for s in _softest(ask).sets:
             stage = np.zeros(len(self._alive), np.int64)
             flavor = self._flavors.get(s.flavor)
             if flavor is not None:
                 numbers, rows = flavor.paired()
                 np.maximum.at(stage, numbers, flavor.classes.sight(s).stage[rows])
-            levels = {level for level in (s.required, s.preferred, *[x.level for x in s.slices]) if level}
+            named = (s.required, s.preferred, s.balanced, s.spread.level if s.spread else "")
+            levels = {level for level in (*named, *[x.level for x in s.slices]) if level}
             known = np.logical_and.reduce([self._knows(level) for level in levels] or [look.may_fit | True])
             never = np.where(known, stage / (PASSED + 1), np.where(stage > 0, 1.0 / (PASSED + 2), 0.0))
             near = np.where(known & (stage == PASSED), near, np.minimum(near, never))
@@ -342,11 +346,17 @@ def _rounding(s: SetAsk, rungs: Ladder) -> Rounding | None:
     layers = layered(s, rungs)
     if depth is None or isinstance(layers, Refused):
         return None
+    layers = layers.bare if s.ragged else layers
     floors = list(reversed(layers.floors))
     while floors and not floors[-1]:
         floors.pop()
     exclusive = rungs.depth - layers.exclusive if layers.exclusive >= 0 else -1
     return Rounding(rungs.depth - depth, tuple(floors), layers.host, exclusive)
+
+
+def _softest(ask: Ask) -> Ask:
+    """The gang without its preferred slices: if it does not fit so, it does not fit at all."""
+    return ask.softer[-1] if ask.softer else ask
 
 
 def _understood(s: SetAsk) -> bool:

@@ -19,6 +19,9 @@ A class that finds no place is told one reason, and `explain` tells the same one
 excludes every choice of flavors, else that of the pool which is nearest to holding the gang. A pool that may not be
 used now counts half as near as its shape.
 
+In a fleet of many pools a look over all of them together (`sieve`) says which are worth asking; it changes what a
+cycle costs, not what it decides. A class that is blocked there carries the verdicts of the nearest pools, not of all.
+
 Rejected: scoring every pool for every job. At 1,000 pools it costs 30 times as much and, because replicas then all
 like the same pool, turns every commit into a conflict.
 """
@@ -27,7 +30,7 @@ import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice, product
 from types import MappingProxyType
 from typing import Final
@@ -40,6 +43,7 @@ from hanse.scheduler.core.choice import Choice, Rank, Standing
 from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob, Service
 from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, jobs_full, shortfall
+from hanse.scheduler.core.sieve import ASKED_FIRST, POOLS_MIN, Sieve
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Ask, Fit, NoFit, Shape, apply, fit, fit_ask, prepare
 
@@ -50,6 +54,9 @@ FLAVOR_CHOICES_MAX: Final = 16
 
 UNTAKEN_ASKED_MAX: Final = 8
 """Pools that may not be used, or not for a choice of flavors, and are asked all the same, for the reason alone."""
+
+NEAREST_ASKED_MAX: Final = 8
+"""Pools of a large fleet whose verdicts a blocked class carries."""
 
 QUOTA_NEARNESS: Final = 0.9
 """A pool whose shape holds the job and whose quota does not is nearer than any whose shape does not."""
@@ -107,7 +114,7 @@ class Blocked:
     """Why a class waits, and what was looked at.
 
     Attributes:
-        verdicts: of every pool and of quota, as far as it is known.
+        verdicts: of pools and of quota, as far as they were asked: in a large fleet, of the nearest pools.
         stamp: the newest growth that was looked at; only pools that have grown since are asked again.
         quota_bound: quota stood in the way of some choice of flavors: more of it means to ask every pool again.
     """
@@ -184,6 +191,7 @@ def verify(snapshot: Snapshot, decisions: Sequence[Decision], limits: Limits) ->
     return tuple(d for d in decisions if cycle.still_holds(d))
 
 
+@lru_cache(maxsize=16_384)
 def preference(replica: ReplicaId, pool: PoolName) -> int:
     """Rendezvous weight of a pool for a replica; larger is visited first."""
     digest = hashlib.blake2b(f"{replica}\0{pool}".encode(), digest_size=8).digest()
@@ -239,6 +247,9 @@ class _Cycle:
         self._pools = {p.name: p for p in snapshot.pools}
         self._visit = self._order()
         self._since = -1
+        self._sieve: Sieve | None = None
+        if snapshot.fleet is not None and len(self._visit) >= POOLS_MIN:
+            self._sieve = Sieve(snapshot.fleet, self._visit, self._shapes)
 
     def _order(self) -> tuple[PoolView, ...]:
         pools = [p for p in self._snapshot.pools if self.unusable(p) is None]
@@ -246,14 +257,27 @@ class _Cycle:
             pools.sort(key=lambda p: (-preference(self._snapshot.replica, p.name), p.name))
         return tuple(pools)
 
-    def _walk(self) -> tuple[Sequence[PoolView], int]:
-        """The pools in the order in which one job asks them, and after how many that hold it the walk may end."""
-        pools = self._visit
-        if len(pools) <= self._limits.candidates_max or self._rng is None:
-            return pools, len(pools)
-        share = max(1, len(pools) // self._snapshot.replicas) if self._limits.prefer_pools else len(pools)
-        start = self._rng.randrange(share)
-        return pools[start:] + pools[:start], self._limits.candidates_sampled
+    def _walk(self) -> tuple[int, int]:
+        """At which of the pools one job begins to ask, and after how many that hold it the walk may end."""
+        pools = len(self._visit)
+        if pools <= self._limits.candidates_max or self._rng is None:
+            return 0, pools
+        share = max(1, pools // self._snapshot.replicas) if self._limits.prefer_pools else pools
+        return self._rng.randrange(share), self._limits.candidates_sampled
+
+    def _line(self, ask: Ask, start: int) -> Iterator[PoolView]:
+        """The pools that one job asks, in order: of many pools a few, then those that may hold it."""
+        visit = self._visit[start:] + self._visit[:start]
+        if self._since >= 0:
+            visit = tuple(pool for pool in visit if pool.grown > self._since)
+        if self._sieve is None or len(visit) <= 2 * ASKED_FIRST:
+            yield from visit
+            return
+        yield from visit[:ASKED_FIRST]
+        first = {pool.name for pool in visit[:ASKED_FIRST]}
+        for pool in self._sieve.worth_asking(ask, start, self._since):
+            if pool.name not in first:
+                yield pool
 
     def unusable(self, pool: PoolView) -> Reason | None:
         """Why nothing may be bound to the pool now, whatever is asked."""
@@ -321,13 +345,12 @@ class _Cycle:
         if shortfall(queue, charges_for(request, flavors), self._quota) is not None:
             return False
         ask = prepare(request, flavors)
-        for pool in self._visit:
-            if pool.grown > self._since:
-                outcome = self._fit(pool, job, ask, flavors)
-                if isinstance(outcome, Fit):
-                    return True
-                if verdicts is not None:
-                    verdicts.append(outcome)
+        for pool in self._line(ask, 0):
+            outcome = self._fit(pool, job, ask, flavors)
+            if isinstance(outcome, Fit):
+                return True
+            if verdicts is not None:
+                verdicts.append(outcome)
         return False
 
     def quota_flavors(self, queue: QueueUid) -> tuple[FlavorName, ...]:
@@ -345,11 +368,9 @@ class _Cycle:
         best: tuple[Rank, PoolView, Fit] | None = None
         second: tuple[Rank, PoolView, Fit] | None = None
         fits = asked = 0
-        visit, enough = self._walk()
+        start, enough = self._walk()
         ask = prepare(request, flavors)
-        for pool in visit:
-            if pool.grown <= self._since:
-                continue
+        for pool in self._line(ask, start):
             asked += 1
             outcome = self._fit(pool, job, ask, flavors)
             if isinstance(outcome, PoolVerdict):
@@ -378,6 +399,8 @@ class _Cycle:
             return PoolVerdict(pool.name, False, Reason.LAGGING, flavors[0])
         outcome = fit_ask(self._shapes[pool.name], ask)
         if not isinstance(outcome, Fit):
+            if self._sieve is not None:
+                self._sieve.refused(ask, pool.name)
             return verdict_of(pool.name, flavors, outcome)
         in_flight = pool.unacknowledged + self._given.get(pool.name, 0)
         if not outcome.certain and in_flight >= self._limits.uncertain_max:
@@ -422,7 +445,7 @@ class _Cycle:
         """
         if request.max_pools < 2 or len(request.sets) != 1 or request.sets[0].topology.required:
             return None
-        rooms = self._rooms(job, request.sets[0], flavors)
+        rooms = self._rooms(job, request.sets[0], flavors, request.max_pools)
         chosen: list[tuple[PoolView, int]] = []
         left = request.sets[0].count
         for room, pool in rooms[: request.max_pools]:
@@ -434,25 +457,49 @@ class _Cycle:
         return None
 
     def _rooms(
-        self, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...]
+        self, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...], pools: int
     ) -> list[tuple[int, PoolView]]:
-        """How many pods each pool could hold, in whole slices, most first."""
+        """How many pods each pool could hold, in whole slices, most first: at least the first so many pools."""
         step = want.topology.slices[0].size if want.topology.slices else 1
-        found = [(self._room(p, job, want, flavors, step), p) for p in self._visit]
+        most = (want.count - 1) // step * step
+        if self._sieve is None:
+            found = [(self._room(p, job, want, flavors, step, most), p) for p in self._visit]
+        else:
+            found = self._sieved_rooms(job, want, flavors, step, most, pools)
         return sorted(((r, p) for r, p in found if r > 0), key=lambda e: (-e[0], e[1].name))
 
+    def _sieved_rooms(
+        self, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...], step: int, most: int, pools: int
+    ) -> list[tuple[int, PoolView]]:
+        """`_rooms` of a large fleet, of so many pools with the most room and perhaps of others."""
+        assert self._sieve is not None
+        found: list[tuple[int, PoolView]] = []
+        for held, pool in self._sieve.held(prepare(part_request(want, want.count), flavors), want.count):
+            rooms = sorted((room for room, _ in found), reverse=True)[:pools]
+            if len(rooms) == pools and rooms[-1] > held:
+                break
+            found.append((self._room(pool, job, want, flavors, step, min(most, held // step * step)), pool))
+        return found
+
     def _room(
-        self, pool: PoolView, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...], step: int
+        self,
+        pool: PoolView,
+        job: PendingJob,
+        want: SetRequest,
+        flavors: tuple[FlavorName, ...],
+        step: int,
+        most: int,
     ) -> int:
-        """The most pods, a multiple of `step`, that fit into the pool, by bisection (fitting is monotone)."""
-        low, high = 0, (want.count - 1) // step
+        """The most pods, a multiple of `step` up to `most`, that fit, by bisection (fitting is monotone)."""
+        low, high = 0, most // step
+        middle = high
         while low < high:
-            middle = (low + high + 1) // 2
             ask = prepare(part_request(want, middle * step), flavors)
             if isinstance(self._fit(pool, job, ask, flavors), Fit):
                 low = middle
             else:
                 high = middle - 1
+            middle = (low + high + 1) // 2
         return low * step
 
     def _take_parts(
@@ -522,12 +569,32 @@ class _Cycle:
             for pool in self._visit[:UNTAKEN_ASKED_MAX]
         ]
         unusable = self._unusable(request, choices, shorts)
+        verdicts = (*verdicts, *self._nearest(job, request, [c for c in choices if c not in shorts]))
         asked = {v.pool for v in (*verdicts, *quota, *unusable)}
         kept = [v for v in before.verdicts if v.pool not in asked] if before is not None else []
         every = (*verdicts, *quota, *unusable, *kept)
         excluded = len(shorts) == len(choices)
         reason = Reason.QUOTA if excluded else dominant_reason(every, self._snapshot)
         return Blocked(reason, every, self._snapshot.growth, quota_bound=bool(shorts) or not choices)
+
+    def _nearest(
+        self, job: PendingJob, request: GangRequest, choices: Sequence[tuple[FlavorName, ...]]
+    ) -> list[PoolVerdict]:
+        """Of a large fleet, what the nearest pools say, and those that refused such a job a moment ago."""
+        if self._sieve is None:
+            return []
+        avoided = [pool for pool in self._visit if self._avoids(job, pool.name)]
+        skipped = {pool.name for pool in self._visit if self.unusable(pool) is not None}.union(
+            p.name for p in avoided
+        )
+        found: list[PoolVerdict] = []
+        for flavors in choices:
+            ask = prepare(request, flavors)
+            for pool in (*self._sieve.nearest(ask, NEAREST_ASKED_MAX, skipped), *avoided):
+                outcome = self._fit(pool, job, ask, flavors)
+                if isinstance(outcome, PoolVerdict):
+                    found.append(outcome)
+        return found
 
     def _unusable(
         self,

@@ -8,6 +8,7 @@ from hanse.scheduler.core.facts import PoolFacts, QueueFacts
 from hanse.scheduler.core.ledger import Takes
 from hanse.scheduler.core.quota import Usage
 from hanse.shape import Shape
+from hanse.shape.fleet import Fleet
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +79,7 @@ class Snapshot:
         flavors: in order.
         replicas: how many schedule at this moment, this one included.
         avoided: pools that refused a request class a moment ago: (class hash, pool).
+        fleet: where a cycle asks many pools at once; it is brought up to date there, and changes no answer.
     """
 
     replica: ReplicaId
@@ -90,3 +92,4 @@ class Snapshot:
     flavors: tuple[FlavorName, ...]
     replicas: int = 1
     avoided: frozenset[tuple[int, PoolName]] = frozenset()
+    fleet: Fleet | None = field(default=None, compare=False, repr=False)

@@ -20,6 +20,7 @@ from hanse.scheduler.core.ledger import PoolLedger
 from hanse.scheduler.core.quota import Usage
 from hanse.scheduler.core.snapshot import PoolView, Snapshot
 from hanse.shape import Shape
+from hanse.shape.fleet import Fleet
 
 ASSUMED: Final = 2**62
 """Create revision of a binding whose transaction has no known outcome: newer than every summary."""
@@ -30,6 +31,7 @@ class _Pool:
     ledger: PoolLedger
     facts: PoolFacts | None = None
     heads: dict[FlavorName, int] = field(default_factory=dict)
+    told: PoolFacts | None = None  # `facts` with `heads` as they are now, once somebody asked for it
     attached: str = ""
 
 
@@ -74,6 +76,7 @@ class World:
         self._pool_of: dict[str, PoolName] = {}
         self._assumed: set[str] = set()
         self._quota_freed: dict[QueueUid, int] = {}
+        self._fleet = Fleet()
 
     # ---- settings --------------------------------------------------------------------------------------------
 
@@ -143,19 +146,20 @@ class World:
         pool = self._pool(facts.name)
         if pool.facts is None or (pool.facts.cordoned and not facts.cordoned):
             pool.ledger.look_again()
-        pool.facts = facts
+        pool.facts, pool.told = facts, None
         self.settings_changed += 1
 
     def remove_pool(self, name: PoolName) -> None:
         """A pool was removed; its bindings, if any are left, stay counted for quota."""
         pool = self._pool(name)
-        pool.facts = None
+        pool.facts = pool.told = None
         pool.ledger.forget_summary()
         self.settings_changed += 1
 
     def put_head(self, name: PoolName, flavor: FlavorName, revision: int) -> None:
         """Somebody took from a flavor of the pool at this revision, or an operator bumped it (0: removed)."""
-        self._pool(name).heads[flavor] = revision
+        pool = self._pool(name)
+        pool.heads[flavor], pool.told = revision, None
 
     def put_agent(self, name: PoolName, revision: int) -> None:
         """An agent has attached at this revision: what an older one still says counts for nothing."""
@@ -188,7 +192,9 @@ class World:
         pool = self._pools.get(name)
         if pool is None or pool.facts is None:
             return None
-        return replace(pool.facts, heads=dict(pool.heads))
+        if pool.told is None:
+            pool.told = replace(pool.facts, heads=dict(pool.heads))
+        return pool.told
 
     def drained(self) -> list[PoolFacts]:
         """The pools whose jobs are to be moved elsewhere, by name."""
@@ -280,6 +286,7 @@ class World:
             flavors=tuple(f.name for f in self.ordered_flavors()),
             replicas=max(1, sum(r.schedules for r in self.replicas.values())),
             avoided=frozenset(avoided),
+            fleet=self._fleet,
         )
 
     def _view(self, name: PoolName, now_s: float) -> PoolView:

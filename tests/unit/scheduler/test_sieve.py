@@ -1,0 +1,46 @@
+"""A look over many pools at once, and what a cycle does to it."""
+
+from hanse.model.ids import PoolName
+from hanse.scheduler.core.sieve import Sieve
+from hanse.shape import Fit, Shape, apply, fit_ask, prepare
+from hanse.shape.fleet import Fleet
+from tests.unit.scheduler.worlds import H100, NONCE, inventory, request, world
+
+SHAPES: dict[PoolName, Shape] = {
+    PoolName(name): inventory({"r1": hosts, "r2": 1}).shape() for name, hosts in {"a": 2, "b": 4, "c": 3}.items()
+}
+
+
+def sieve(shapes: dict[PoolName, Shape]) -> Sieve:
+    pools = world({str(name): shape for name, shape in shapes.items()}, {H100: 64}).snapshot(now_s=0.0, nonce=NONCE)
+    return Sieve(Fleet(), pools.pools, shapes)
+
+
+def test_pools_that_may_hold_it_come_in_the_order_of_the_walk() -> None:
+    ask = prepare(request(3, required="rack"), (H100,))
+    assert [p.name for p in sieve(SHAPES).worth_asking(ask, 0, -1)] == ["b", "c"]
+    assert [p.name for p in sieve(SHAPES).worth_asking(ask, 2, -1)] == ["c", "b"]
+
+
+def test_a_pool_that_refused_is_not_asked_again() -> None:
+    found = sieve(SHAPES)
+    ask = prepare(request(3, required="rack"), (H100,))
+    assert [p.name for p in found.worth_asking(ask, 0, -1)] == ["b", "c"]
+    found.refused(ask, PoolName("b"))
+    assert [p.name for p in found.worth_asking(ask, 0, -1)] == ["c"]
+
+
+def test_the_nearest_are_those_after_what_the_cycle_has_taken() -> None:
+    shapes = dict(SHAPES)
+    found = sieve(shapes)
+    ask = prepare(request(6, required="rack"), (H100,))
+    assert [p.name for p in found.nearest(ask, 2, frozenset())] == ["b", "c"]
+    taken = fit_ask(shapes[PoolName("b")], prepare(request(3, required="rack"), (H100,)))
+    assert isinstance(taken, Fit)
+    shapes[PoolName("b")] = apply(shapes[PoolName("b")], taken.decision)
+    assert [p.name for p in found.nearest(ask, 3, frozenset({PoolName("a")}))] == ["c", "b"]
+
+
+def test_what_pools_hold_of_a_gang_most_first() -> None:
+    ask = prepare(request(9), (H100,))
+    assert [(held, p.name) for held, p in sieve(SHAPES).held(ask, 9)] == [(5, "b"), (4, "c"), (3, "a")]
