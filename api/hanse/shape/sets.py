@@ -4,6 +4,10 @@ How many children are used is known (`fewest`), and where they are few, so are t
 on the parts that it needs further down are a sum over its children (`bounds`), and what its children hold is part of
 the cost itself. So sets can be tried from the cheapest bound on, and the first whose cost is not above the next bound
 is the best of all. Mostly it is the first.
+
+Where they are too many, only those are looked at that can do with a given number of parts one level further down
+(`frugal_sets`): the fewest that any set needs, then one more. The first number with which a set can do contains the
+best set, whatever it costs otherwise.
 """
 
 from collections.abc import Iterator
@@ -13,11 +17,13 @@ from math import comb
 
 import numpy as np
 
-from hanse.shape.bounds import heap
+from hanse.shape.bounds import best_above, heap
 from hanse.shape.capacity import Cap
 from hanse.shape.domains import Ints
 
 SETS_MAX = 1_000  # sets of children that are looked at
+FRUGAL_MAX = 2_000  # sets that `frugal_sets` keeps at any time
+DEMANDS_MAX = 5  # conditions on a set while it grows; all are checked once it is complete
 STEPS_MAX = 8  # steps that a set leaves out, for its bound to be sharpened
 
 Bound = tuple[int, ...]  # counts at 1, 2, … levels below and hosts, then summed fits of the same: at the least
@@ -45,6 +51,64 @@ def sets_of(cap: Cap, count: int, n: int) -> Ints | None:
     usable = np.repeat(usable, many)
     keep = (fits[usable][choices].sum(axis=1) >= n) & _first_copies(choices, copy)
     return np.asarray(usable[choices[keep]], dtype=np.int64)
+
+
+def frugal_sets(cap: Cap, count: int, n: int, parts: int) -> Ints | None:
+    """Every set of `count` children that holds n, perhaps in that many parts of them; None if they are too many.
+
+    Sets grow child by child; those are dropped that the best of the remaining children could not complete.
+    """
+    rows = _spelled_out(cap, count)
+    table = heap(cap, 1)
+    demand = np.concatenate(([n], n - table.sizes * parts))
+    some = _tightest_demands(cap, count, demand)
+    gains, wanted = table.above[rows][:, some], demand[some]
+    order = np.argsort(-gains[:, 0], kind="stable")
+    rows, gains = rows[order], gains[order]
+    chosen, sums = np.zeros((1, 0), dtype=np.int64), np.zeros((1, len(some)), dtype=np.int64)
+    for size in range(count):
+        chosen, sums = _grown(rows, gains, (chosen, sums), count - size - 1, wanted)
+        if len(chosen) > FRUGAL_MAX:
+            return None
+    sets = rows[chosen]
+    keep = (table.above[sets].sum(axis=1) >= demand).all(axis=1) & (cap.parts(1)[0][sets].sum(axis=1) >= n)
+    return np.asarray(np.sort(sets[keep], axis=1), dtype=np.int64)
+
+
+def _spelled_out(cap: Cap, count: int) -> Ints:
+    """Indices of the children that hold something, each as often as copies of it can matter."""
+    fits, copies = cap.parts(1)
+    return np.repeat(np.arange(len(fits)), np.where(fits > 0, np.minimum(copies, count), 0))
+
+
+def _tightest_demands(cap: Cap, count: int, demand: Ints) -> list[int]:
+    """The few demands that leave least to spare, and the sum of all."""
+    spare = best_above(cap, 1, count) - demand
+    tight = [int(at) for at in np.argsort(spare, kind="stable") if demand[at] > 0][:DEMANDS_MAX]
+    return tight if 0 in tight else [*tight, 0]
+
+
+def _grown(rows: Ints, gains: Ints, before: tuple[Ints, Ints], left: int, wanted: Ints) -> tuple[Ints, Ints]:
+    """Every set with one more row after its last, as far as `left` more rows can meet what is wanted."""
+    chosen, sums = before
+    last = chosen[:, -1] if chosen.shape[1] else np.full(1, -1)
+    end = len(rows) - left
+    set_at, row_at = np.nonzero(np.arange(end)[None, :] > last[:, None])
+    grown = sums[set_at] + gains[row_at]
+    keep = (grown + _most_after(gains, left)[row_at] >= wanted).all(axis=1)
+    twin = (
+        (row_at > 0) & (rows[row_at] == rows[row_at - 1]) & (last[set_at] != row_at - 1)
+    )  # a copy before it is left out
+    keep &= ~twin
+    return np.concatenate((chosen[set_at[keep]], row_at[keep, None]), axis=1), grown[keep]
+
+
+def _most_after(gains: Ints, left: int) -> Ints:
+    """By row, the most that `left` of the rows after it add, demand by demand."""
+    out = np.zeros_like(gains)
+    for row in range(len(gains) - left if left else 0):
+        out[row] = np.sort(gains[row + 1 :], axis=0)[-left:].sum(axis=0)
+    return out
 
 
 def _first_copies(choices: Ints, copy: Ints) -> np.typing.NDArray[np.bool_]:

@@ -22,11 +22,12 @@ from hanse.shape.bounds import heap, least_below
 from hanse.shape.capacity import Cap, Counts, Pooled
 from hanse.shape.exact import Search
 from hanse.shape.lens import Lens
-from hanse.shape.sets import Bound, in_order, least_parts, sets_of
+from hanse.shape.sets import Bound, frugal_sets, in_order, least_parts, sets_of
 from hanse.shape.subsets import best_children, is_heap
 from hanse.shape.tightest import fewest, least_sum, tightest
 
 TRIES_MAX: Final = 48  # sets of children that are worked out before the search takes over
+ROUNDS_MAX: Final = 3  # numbers of parts that are tried, from the bound up
 LOW_HEIGHT: Final = 2  # of a domain whose children are lowest domains
 SHORTS_MAX: Final = 12  # children that the greedy choice leaves room in, one after the other
 SPARE_STEPS_MAX: Final = 12  # steps that a set of children may hold beyond what is wanted, for it to be worked out
@@ -226,6 +227,9 @@ def _over_many(cap: Cap, n: int) -> Found:
         best = _of_sets(cap, in_order(cap, sets, n), n)
         if best is not None:
             return best
+    frugal = _frugally(cap, n, count) if sets is None and cap.height > LOW_HEIGHT else None
+    if frugal is not None:
+        return frugal
     chosen = _by_children(cap, n) if is_heap(cap) else None
     if chosen is not None:
         return chosen._replace(proof=max(chosen.proof, Proof.CLOSED_FORM))
@@ -241,6 +245,19 @@ def _by_search(cap: Cap, n: int, found: Found) -> Found:
         if not last and found.cost[-1] <= least_sum(cap.census[-1], n):
             break
     return found._replace(proof=Proof.SEARCH)
+
+
+def _frugally(cap: Cap, n: int, count: int) -> Found | None:
+    """The best set of many, if few can do with the fewest parts further down; None if that is too much work."""
+    least = least_below(cap, 1, count, n)
+    for parts in range(least, least + ROUNDS_MAX):
+        sets = frugal_sets(cap, count, n, parts)
+        if sets is None:
+            return None
+        found = _of_sets(cap, in_order(cap, sets, n), n) if len(sets) else None
+        if len(sets) and (found is None or found.cost[1] <= parts):
+            return found
+    return None
 
 
 def _of_sets(cap: Cap, sets: Iterable[tuple[Bound, list[int]]], n: int) -> Found | None:
