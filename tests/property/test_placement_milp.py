@@ -98,8 +98,25 @@ def test_the_fast_placement_is_the_optimum(seed: int) -> None:
     if rng.random() < 0.5:
         sizes[rng.randrange(depth + 1)] = rng.choice([2, 3, 4])
     size = max(1, *sizes)
-    ask = Ask(size * rng.randint(2, 60 // size), rng.choice([1, 2, 4, 8]), tuple(sizes))
-    found = place(inventory(tree, depth), request(ask), (H100,))
+    compare(tree, Ask(size * rng.randint(2, 60 // size), rng.choice([1, 2, 4, 8]), tuple(sizes)))
+
+
+@pytest.mark.parametrize("layers", [2, 3])
+@pytest.mark.parametrize("seed", range(15))
+def test_so_it_is_with_slices_in_slices(seed: int, layers: int) -> None:
+    rng = random.Random(f"{seed} {layers}")
+    tree = trees(rng, 2)
+    sizes = [0, 0, 0]
+    size = 1
+    for at in sorted(rng.sample(range(3), layers), reverse=True):
+        size *= rng.choice([1, 2, 2, 3]) if at < 2 else rng.choice([2, 4])
+        sizes[at] = size
+    compare(tree, Ask(size * rng.randint(2, max(2, 70 // size)), rng.choice([1, 1, 2]), tuple(sizes)))
+
+
+def compare(tree: Tree, ask: Ask) -> None:
+    """The placement costs what the integer program says, or both find none."""
+    found = place(inventory(tree, ask.depth), request(ask), (H100,))
     want = Model(tree, ask).optimum()
     if want is None:
         assert isinstance(found, NoFit)
