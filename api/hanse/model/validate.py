@@ -315,8 +315,6 @@ def _spread(at: _Place, topology: Topology) -> None:
 
 
 def _same(at: _Place, topology: Topology) -> None:
-    if topology.same:
-        at.refuse("NOT_SUPPORTED", "one value of a label for all pods is not supported yet; leave it out")
     at.at_most(topology.same, SAME_LABELS_MAX, "labels")
     for index, key in enumerate(topology.same):
         _key(at.item(index), key, "LABEL_INVALID", "label key")

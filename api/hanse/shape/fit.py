@@ -15,6 +15,7 @@ from hanse.shape.domains import Branch, Node, branch
 from hanse.shape.joint import Joint, Seats, Spot
 from hanse.shape.lens import Ask, Ladder, SetAsk, prepare
 from hanse.shape.refuse import NoFit, never, unnamed
+from hanse.shape.same import known_values, no_one_value, options, same_keys
 from hanse.shape.seat import Seat, View, views
 from hanse.shape.shape import Shape
 
@@ -87,6 +88,22 @@ def fit_ask(shape: Shape, ask: Ask) -> Fit | NoFit:
 
 
 def _fit_as_asked(shape: Shape, ask: Ask) -> Fit | NoFit:
+    keys = same_keys(ask)
+    pinned = options(ask, lambda s: known_values(shape.table, s)) if keys else None
+    if pinned is None:
+        return _fit_anywhere(shape, ask)
+    outcomes = [_fit_anywhere(shape, option) for option in pinned]
+    fits = [outcome for outcome in outcomes if isinstance(outcome, Fit)]
+    if fits:
+        return min(fits, key=lambda found: found.score)
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, NoFit)]
+    if refusals:
+        return max(refusals, key=lambda no: no.nearness)
+    anywhere = _fit_anywhere(shape, ask)
+    return no_one_value(ask, 0) if isinstance(anywhere, Fit) else anywhere
+
+
+def _fit_anywhere(shape: Shape, ask: Ask) -> Fit | NoFit:
     if not ask.sets:
         return _fit(shape, ask, [])
     order = (0,) if len(ask.sets) == 1 else big_first(ask)

@@ -4,7 +4,7 @@ Preparing a request (`prepare`) and projecting a class table (`Table.lens`) happ
 decision: a lens is interned, and every tree node remembers its capacity under the lenses it was last seen through.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -17,8 +17,8 @@ from hanse.model.placement import Level
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import CPU, MEMORY, Resources
-from hanse.model.selectors import Selector, Toleration, untolerated
-from hanse.shape.classes import Answer, HostClass, whole_pod
+from hanse.model.selectors import Operator, Requirement, Selector, Toleration, untolerated
+from hanse.shape.classes import Answer, HostClass, label_hash, whole_pod
 from hanse.shape.domains import CLASS_STRIDE, Ints, bin_number
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
@@ -141,6 +141,8 @@ class SetAsk:
         gpus: of one pod.
         exclusive: some slice layer wants its domains for itself.
         ragged: the pods do not divide into slices of the first layer, and need not.
+        same: labels of which all pods of the gang see one value; the selector asks for their presence.
+        pins: (label, hash of its value) of the one value that is looked at, () for any.
         kind: equal for sets whose pods are equal in everything but number and topology.
         lens_kind: equal for sets that look through the same lens.
     """
@@ -158,6 +160,8 @@ class SetAsk:
     balanced: str
     spread: Spread | None
     ragged: bool
+    same: tuple[str, ...]
+    pins: tuple[tuple[str, int], ...]
     kind: int
     lens_kind: int
 
@@ -206,12 +210,13 @@ _numbers = iter(_following, 0)
 
 
 def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
-    kind = _kind((s.resources, flavor, s.selector, s.tolerations))
     t = s.topology
+    selector = s.selector.and_(tuple(Requirement(key, Operator.EXISTS) for key in t.same))
+    kind = _kind((s.resources, flavor, selector, s.tolerations))
     bare = SetAsk(
-        s.count, whole_pod(s.resources), s.resources.gpus, exclusive=False, flavor=flavor, selector=s.selector,
+        s.count, whole_pod(s.resources), s.resources.gpus, exclusive=False, flavor=flavor, selector=selector,
         tolerations=s.tolerations, required=t.required, preferred=t.preferred, slices=(), balanced=t.balanced,
-        spread=t.spread, ragged=False, kind=kind, lens_kind=0,
+        spread=t.spread, ragged=False, same=t.same, pins=(), kind=kind, lens_kind=0,
     )  # fmt: skip
     return with_slices(bare, t.slices)
 
@@ -243,6 +248,11 @@ def with_slices(s: SetAsk, slices: tuple[Slice, ...]) -> SetAsk:
     sizes = tuple((x.size, x.level, x.exclusive) for x in slices)
     lens_kind = _kind((s.kind, sizes, s.spread, s.balanced, ragged))
     return replace(s, slices=slices, exclusive=exclusive, ragged=ragged, lens_kind=lens_kind)
+
+
+def with_pins(s: SetAsk, pins: tuple[tuple[str, int], ...]) -> SetAsk:
+    """The set on hosts with these values of labels alone."""
+    return with_slices(replace(s, pins=pins, kind=_kind((s.kind, pins))), s.slices)
 
 
 def without_coarsest(slices: tuple[Slice, ...]) -> tuple[Slice, ...]:
@@ -425,6 +435,8 @@ class Table:
         if cls.flavor != ask.flavor:
             return Reason.FLAVOR, (), True
         match = cls.selected(ask.selector, self.left_out, open_ended=self.open_ended)
+        if ask.pins:
+            match = min(match, self.pinned(cls, ask))
         if match is Answer.NO:
             return Reason.SELECTOR, (), True
         if untolerated(cls.taints, ask.tolerations) is not None:
@@ -433,6 +445,22 @@ class Table:
         if not any(row):
             return Reason.RESOURCES, (), True
         return Reason.UNSPECIFIED, row, match is Answer.YES and cls.is_exact(ask.pod)
+
+    def hides(self, key: int, labels: Mapping[int, int]) -> bool:
+        """Whether hosts of a class with these labels may have a label (by its hash) that the class does not carry."""
+        return key in self.left_out or (self.open_ended and key not in labels)
+
+    def pinned(self, cls: HostClass, ask: SetAsk) -> Answer:
+        """Whether hosts of the class have the values that the set is pinned to."""
+        labels = dict(cls.labels)
+        worst = Answer.YES
+        for key, value in ask.pins:
+            number = label_hash(key)
+            if self.hides(number, labels):
+                worst = min(worst, Answer.MAYBE)
+            elif labels.get(number) != value:
+                return Answer.NO
+        return worst
 
     def _project(self, ask: SetAsk, rungs: Ladder) -> Lens | Refused:
         counted = self.rows(ask)

@@ -57,6 +57,7 @@ def refuse_among(look: Callable[[SetAsk], list[View]], s: SetAsk, *, alone: bool
     found = _most(s, seen)
     unit = _unit(s, seen)
     where = f" in one {s.required}" if s.required else ""
+    where += f" with one {' and one '.join(s.same)}" if s.same else ""
     where += f" with at most {s.spread.max_pods:,} of them in one {s.spread.level}" if s.spread else ""
     beside = "" if alone else " beside the rest of the gang"
     if s.ragged:

@@ -70,6 +70,7 @@ FULL = JobSpec(
                 slices=(Slice(2, "rack", ragged=True, preferred=True),),
                 balanced="rack",
                 spread=Spread("block", 3),
+                same=("example.com/subnet",),
             ),
         ),
     ),

@@ -441,9 +441,11 @@ class _Cycle:
         """A gang over several pools, if its owner allows it: fewest pools, cut between slices.
 
         Only gangs of one pod set without a required level are cut: a required level means one domain, and a domain
-        never reaches over pools.
+        never reaches over pools; neither does what is meant by one value of a label.
         """
-        if request.max_pools < 2 or len(request.sets) != 1 or request.sets[0].topology.required:
+        if request.max_pools < 2 or len(request.sets) != 1:
+            return None
+        if request.sets[0].topology.required or request.sets[0].topology.same:
             return None
         rooms = self._rooms(job, request.sets[0], flavors, request.max_pools)
         chosen: list[tuple[PoolView, int]] = []

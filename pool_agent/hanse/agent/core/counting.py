@@ -5,7 +5,7 @@ one pod asks. Selectors are read from the labels themselves. Pods that are exact
 counts them, so that a gang of several sets never finds more room here than its exact sets would find there.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from hanse.agent.core.topology import Domain
 from hanse.model.resources import GPU_MILLI
 from hanse.model.selectors import untolerated
 from hanse.shape.capacity import Cap, joined, lowest
-from hanse.shape.classes import Answer
+from hanse.shape.classes import Answer, label_hash
 from hanse.shape.lens import Layers, Lens, Refused, SetAsk, ladder, layered
 from hanse.shape.seat import View
 
@@ -116,6 +116,8 @@ def pods_per_node(inventory: Inventory, s: SetAsk) -> Ints:
     out: Ints = np.zeros(len(columns.nodes), dtype=np.int64)
     for number, cls in enumerate(inventory.table.classes):
         answer = open_to(inventory.table, cls, s)
+        if s.pins:
+            answer = min(answer, inventory.table.pinned(cls, s))
         if answer is Answer.NO:
             continue
         rows = np.flatnonzero(columns.number == number)
@@ -124,10 +126,16 @@ def pods_per_node(inventory: Inventory, s: SetAsk) -> Ints:
         else:
             most = np.min([_rooms(columns, name, amount)[rows] for name, amount in s.pod.items()], axis=0)
         if answer is Answer.MAYBE:
-            matches = [s.selector.matches(columns.nodes[row].facts.labels) for row in rows.tolist()]
+            matches = [_matches(s, columns.nodes[row].facts.labels) for row in rows.tolist()]
             most = np.where(np.array(matches, dtype=bool), most, 0)
         out[rows] = most
     return out
+
+
+def _matches(s: SetAsk, labels: Mapping[str, str]) -> bool:
+    """Whether a node with these labels is selected, and has the values that the set is pinned to."""
+    pinned = all(key in labels and label_hash(labels[key]) == value for key, value in s.pins)
+    return pinned and s.selector.matches(labels)
 
 
 def _rooms(columns: Columns, name: str, amount: int) -> Ints:

@@ -15,12 +15,14 @@ from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.mapping import Runs, hosts_alike, runs_named
 from hanse.agent.core.places import Placement, SetPlacement, part_of, recorded, set_on_hosts, set_placement
 from hanse.agent.core.small import among_equals, no_room, on_one_host
+from hanse.agent.core.values import FITTING_MAX, rooms_by_value, roomy_values
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
 from hanse.shape.fit import Fit, big_first, fit_ask
-from hanse.shape.joint import Joint, Spot
+from hanse.shape.joint import Joint, Seats, Spot
 from hanse.shape.lens import Ask, Ladder, Layers, Refused, SetAsk, ladder, layered, layers_told, prepare
 from hanse.shape.refuse import NoFit, never
+from hanse.shape.same import no_one_value, options, same_keys
 from hanse.shape.seat import Seat, View
 
 __all__ = ["Placement", "SetPlacement", "place", "recorded"]
@@ -93,17 +95,43 @@ def _steps(inventory: Inventory, g: int, s: SetAsk) -> tuple[int, ...]:
 
 
 def _by_node(inventory: Inventory, ask: Ask) -> Placement | NoFit:
+    found = _best_seats(inventory, ask)
+    if isinstance(found, NoFit):
+        return found
+    ask, seats = found
     board = NodeBoard(inventory)
-    seats = Joint(ask.sets, big_first(ask)).seats(board)
-    if isinstance(seats, NoFit):
-        return seats
     sets: list[SetPlacement] = []
-    for n, (i, found) in enumerate(seats, 1):
-        sets.append(board.named(ask.index[i], ask.sets[i], found))
+    for n, (i, where) in enumerate(seats, 1):
+        sets.append(board.named(ask.index[i], ask.sets[i], where))
         if n < len(seats):
             board = board.with_held(sets[-1])
     _release(inventory, sets[:-1])
     return _gang(inventory, sets, layers_told(ask, 0))
+
+
+def _best_seats(inventory: Inventory, ask: Ask) -> tuple[Ask, Seats] | NoFit:
+    """Seats for every set, and the gang as it was seated: if it wants one value of a label, pinned to the best."""
+    if not same_keys(ask):
+        seats = Joint(ask.sets, big_first(ask)).seats(NodeBoard(inventory))
+        return seats if isinstance(seats, NoFit) else (ask, seats)
+    fits: list[tuple[Ask, Seats]] = []
+    refusals: list[NoFit] = []
+    for option in options(ask, lambda s: roomy_values(inventory, s)) or []:
+        seats = Joint(option.sets, big_first(option)).seats(NodeBoard(inventory))
+        if isinstance(seats, NoFit):
+            refusals.append(seats)
+        else:
+            fits.append((option, seats))
+        if len(fits) == FITTING_MAX:
+            break
+    if fits:
+        return min(fits, key=lambda fit: _score(fit[1]))
+    most = max(rooms_by_value(inventory, next(s for s in ask.sets if s.same)).values(), default=0)
+    return max(refusals, key=lambda no: no.nearness) if refusals else no_one_value(ask, most)
+
+
+def _score(seats: Seats) -> list[int]:
+    return [sum(column) for column in zip(*[found.score for _, found in seats], strict=True)]
 
 
 class NodeBoard:

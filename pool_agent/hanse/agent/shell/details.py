@@ -131,7 +131,7 @@ class Details:
         return chosen_lines(self._pool.ledger.inventory, (name for s in sets for name in s.nodes))
 
     def _explain(self, spec: bytes, flavors: Sequence[FlavorName]) -> tuple[str, ...]:
-        request = gang_request(spec_from_bytes(spec))
+        request = gang_request(spec_from_bytes(spec)).at_least
         if self._pool.ledger is None or len(flavors) != len(request.sets):
             raise InvalidArgument("give one flavor for each pod set", path="flavors")
         found = explain_nodes(self._pool.ledger.inventory, request, tuple(flavors))

@@ -82,6 +82,7 @@ def test_every_field_of_the_model_can_be_said() -> None:
       slices: [{size: 8, level: rack, exclusive: true, ragged: true}, {size: 4, level: host, preferred: true}]
       balanced: rack
       spread: {level: block, max_pods: 32}
+      same: [example.com/subnet]
     - {name: eval, count: 1}
     """
     spec = job_of(text).spec
@@ -109,6 +110,7 @@ def test_every_field_of_the_model_can_be_said() -> None:
                     (Slice(8, "rack", True, ragged=True), Slice(4, "host", preferred=True)),
                     "rack",
                     Spread("block", 32),
+                    ("example.com/subnet",),
                 ),
                 template=PodTemplate(
                     image="registry.example/train:1",
