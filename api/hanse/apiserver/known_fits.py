@@ -88,7 +88,7 @@ def rounded_up(request: GangRequest) -> GangRequest:
 
 def _set_up(one: SetRequest) -> SetRequest:
     unit = one.topology.slices[0].size if one.topology.slices else 1
-    count = unit * _up(one.count // unit)
+    count = unit * _up(-(-one.count // unit))
     return replace(one, count=count, min_count=count, resources=Resources(_all_up(one.resources.items())))
 
 
