@@ -8,7 +8,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from hanse.bus.contract import Bus
@@ -19,31 +18,19 @@ from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.scheduler.core.chronicle import Chronicle
-from hanse.scheduler.core.retention import Retention
-from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
-from hanse.scheduler.shell.committer import Committer
-from hanse.scheduler.shell.cycle import Cycle
 from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.details import Details
-from hanse.scheduler.shell.events import Gatherer, Recorder
-from hanse.scheduler.shell.feed import Feed
-from hanse.scheduler.shell.fleet import Fleet
-from hanse.scheduler.shell.gauges import Gauges
+from hanse.scheduler.shell.events import Gatherer
 from hanse.scheduler.shell.janitor import keep_history
 from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
-from hanse.scheduler.shell.report_writer import ReportWriter
+from hanse.scheduler.shell.replica_config import ReplicaConfig
 from hanse.scheduler.shell.retention import Retainer
-from hanse.scheduler.shell.roots import Roots
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
-from hanse.scheduler.shell.states import States
-from hanse.scheduler.shell.summaries import Summaries
-from hanse.scheduler.shell.traces import Traces
-from hanse.scheduler.shell.views import Views
+from hanse.scheduler.shell.wiring import Outside, Told, wired
 from hanse.store import keys
 from hanse.store.contract import ModRevisionIs, Put, Store, StoreError, StoreUnavailable, Txn
-from hanse.store.traces import JobTraces
 
 log = logging.getLogger(__name__)
 
@@ -52,32 +39,6 @@ FOUND_PAUSE_S: Final = 1.0
 """Between looks at a store that does not answer, or whose founding has no known outcome."""
 
 DRAIN_DEADLINE_S: Final = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaConfig:
-    """Settings of a replica, each with its reason.
-
-    Attributes:
-        replica: name of this replica; a restart keeps it.
-        federation: name of the federation that this store belongs to.
-        address: where its API listens, for people and peers.
-        schedules: false for one that only serves the API and links.
-        lease_ttl_s: after this long without a sign of life others take its roots; at least 10 s over etcd.
-        cycle_interval_s: pause between cycles, in which events gather.
-        history_s: how long the store keeps old versions: a watch can be resumed from as far back.
-        retention: how long it keeps jobs that have ended, where there is an archive.
-    """
-
-    replica: ReplicaId
-    federation: str = "hanse"
-    address: str = ""
-    schedules: bool = True
-    lease_ttl_s: float = 10.0
-    cycle_interval_s: float = 0.01
-    history_s: float = 600.0
-    retention: Retention = Retention()
-    limits: Limits = Limits()
 
 
 class Replica:
@@ -121,96 +82,31 @@ class Replica:
         self._attaching: dict[PoolName, list[str]] = {}
         self._one_attach = asyncio.Lock()
         self._agents_seen = 0
-        self.summaries = Summaries(self.world, clock, config.federation, self._heard)
-        self.states = States(store, self._changed)
-        self.feed = Feed(store, self.world, clock, self._feed_changed)
-        self.roots = Roots(
-            store,
-            self.world,
-            clock,
-            replica=config.replica,
-            nonce=self.nonce,
-            address=config.address,
-            schedules=config.schedules,
-            lease_ttl_s=config.lease_ttl_s,
-            on_join=self._marks_due.set,
-        )
-        self._job_traces = JobTraces(store)
-        traces = Traces(self._job_traces, clock)
-        views = Views()
-        self.committer = Committer(
-            store,
-            self.world,
-            self.feed,
-            self.states,
-            clock,
-            traces,
-            views,
-            nonce=self.nonce,
-            limits=config.limits,
-            write_id=self.write_id,
-        )
-        self.cycle = Cycle(
-            store,
-            self.world,
-            self.feed,
-            self.states,
-            self.committer,
-            clock,
-            rng,
-            traces,
-            nonce=self.nonce,
-            limits=config.limits,
-            interval_s=config.cycle_interval_s,
-            write_id=self.write_id,
-        )
-        self.reports = ReportWriter(store, clock, traces, views, write_id=self.write_id)
-        self._retainer = self._made_retainer(archive)
-        self.gauges = Gauges(
-            self.world,
-            self.states,
-            self.committer,
-            self.cycle,
-            clock,
-            nonce=self.nonce,
-            streams=lambda: self._streams,
-        )
-        self.fleet = Fleet(
-            self.world,
-            self.states,
-            clock,
-            nonce=self.nonce,
-            limits=config.limits,
-            avoided=self.cycle.backlog.avoided,
-        )
+        outside = Outside(config, store, self.world, clock, rng, self.nonce, self.write_id)
+        told = Told(self._changed, self._heard, self._feed_changed, self._marks_due.set)
+        parts = wired(outside, told, archive)
+        self.summaries, self.states, self.feed = parts.summaries, parts.states, parts.feed
+        self.roots, self.committer, self.cycle = parts.roots, parts.committer, parts.cycle
+        self.reports, self.fleet, self.recorder = parts.reports, parts.fleet, parts.recorder
+        self._retainer, self._job_traces = parts.retainer, parts.job_traces
+        self.gauges = parts.gauges(lambda: self._streams)
         self.details = Details(self, self.world)
-        self._elsewhere: Elsewhere | None = None
-        if elsewhere is not None:
-            self._elsewhere = Elsewhere(
-                elsewhere,
-                self.world,
-                clock,
-                replica=config.replica,
-                beside=lambda name: name in self.peers,
-                take=self.summaries.take,
-            )
-        self.recorder = self._made_recorder()
+        self._elsewhere = self._made_elsewhere(elsewhere)
         self.events = Gatherer(
             self.recorder, replica=config.replica, beside=self._rings_beside, elsewhere=self._elsewhere
         )
 
-    def _made_recorder(self) -> Recorder:
-        recorder = Recorder(
+    def _made_elsewhere(self, peers: Peers | None) -> Elsewhere | None:
+        if peers is None:
+            return None
+        return Elsewhere(
+            peers,
             self.world,
             self._clock,
             replica=self.config.replica,
-            nonce=self.nonce,
-            summary_age_max_s=self.config.limits.summary_age_max_s,
+            beside=lambda name: name in self.peers,
+            take=self.summaries.take,
         )
-        self.feed.on_news, self.feed.on_gap = recorder.key_changed, recorder.gap
-        self.states.on_news, self.states.on_gap = recorder.job_moved, recorder.gap
-        self.cycle.on_look = recorder.look
-        return recorder
 
     @property
     def ring(self) -> Chronicle:
@@ -219,19 +115,6 @@ class Replica:
 
     def _rings_beside(self) -> Mapping[ReplicaId, Chronicle]:
         return {name: peer.ring for name, peer in sorted(self.peers.items()) if peer is not self}
-
-    def _made_retainer(self, archive: Archive | None) -> Retainer | None:
-        if archive is None or not self.config.schedules:
-            return None
-        return Retainer(
-            self._store,
-            self.world,
-            self.states,
-            self._clock,
-            archive,
-            nonce=self.nonce,
-            retention=self.config.retention,
-        )
 
     @property
     def federation(self) -> str:
@@ -475,3 +358,6 @@ class Replica:
 
 class FederationMismatch(Exception):
     """The store belongs to another federation."""
+
+
+__all__ = ["FederationMismatch", "Replica", "ReplicaConfig"]
