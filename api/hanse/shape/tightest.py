@@ -2,14 +2,15 @@
 
 Parts come as (size, how many): hosts of a rack by capacity, racks of a block by fit. The fewest are found by taking
 the largest; the smallest sum with that number is a subset sum, answered by swapping first (nearly always it ends at
-no leftover at all, which nothing can beat) and by a bitset over sums where swapping does not prove itself.
+no leftover at all, which nothing can beat) and by all exchanges at once where swapping does not prove itself.
+
+Any other choice of as many parts is, part by part in the order of size, no larger than that of the largest. So it
+comes from that one by exchanges that each save something, and together they may save no more than what is left over:
+less than one part. That bounds the search, whatever n and the number of parts (`_by_exchanges`).
 """
 
+from itertools import pairwise
 from math import gcd
-
-SUMS_WORK_MAX = (
-    2_000_000_000  # bits; beyond it the swaps' answer stands: the same number of parts, a sum near the least
-)
 
 Parts = tuple[tuple[int, int], ...]  # (size > 0, how many), largest size first, sizes distinct
 
@@ -35,8 +36,8 @@ def tightest(parts: Parts, n: int) -> dict[int, int]:
         total = _swap_last(parts, chosen, total, n)
     if total > least:
         total = _swap_once(parts, chosen, total, n)
-    if total > least and len(parts) * count * n <= SUMS_WORK_MAX:
-        return _by_sums(parts, count, n)
+    if total > least:
+        return _by_exchanges(parts, _largest(parts, count), n, least)
     return chosen
 
 
@@ -63,7 +64,11 @@ def least_sums(parts: Parts, most: int, *, exact: bool) -> tuple[list[int], list
 
 def _reach(parts: Parts) -> list[int]:
     """For every number of parts, the sums that so many can reach, as bits of an integer."""
-    return _sums(_bundles(parts), sum([many for _, many in parts]))[-1]
+    count = sum([many for _, many in parts])
+    reach = [1] + [0] * count
+    for size, number in _bundles(parts):
+        reach = [sums | reach[used - number] << size if used >= number else sums for used, sums in enumerate(reach)]
+    return reach
 
 
 def _bundles(parts: Parts) -> list[tuple[int, int]]:
@@ -77,16 +82,6 @@ def _bundles(parts: Parts) -> list[tuple[int, int]]:
             many -= number
             number *= 2
     return out
-
-
-def _sums(bundles: list[tuple[int, int]], count: int) -> list[list[int]]:
-    """After 0, 1, … bundles: for every number of parts up to `count`, the sums in reach, as bits."""
-    reach = [1] + [0] * count
-    trail = [reach]
-    for size, number in bundles:
-        reach = [sums | reach[used - number] << size if used >= number else sums for used, sums in enumerate(reach)]
-        trail.append(reach)
-    return trail
 
 
 def _first_bit(bits: int) -> int:
@@ -140,15 +135,55 @@ def _swap_once(parts: Parts, chosen: dict[int, int], total: int, n: int) -> int:
     return total - saved
 
 
-def _by_sums(parts: Parts, count: int, n: int) -> dict[int, int]:
-    """The smallest sum exactly: every sum in reach, then back from the first that suffices."""
-    bundles = _bundles(parts)
-    trail = _sums(bundles, count)
-    total = n + _first_bit(trail[-1][count] >> n)
-    chosen: dict[int, int] = {}
-    for (size, number), before in zip(reversed(bundles), reversed(trail[:-1]), strict=True):
-        if not before[count] >> total & 1:
-            chosen[size // number] = chosen.get(size // number, 0) + number
-            count -= number
-            total -= size
-    return chosen
+def _by_exchanges(parts: Parts, largest: dict[int, int], n: int, least: int) -> dict[int, int]:
+    """The smallest sum exactly: the exchanges of chosen parts for smaller spare ones that save most.
+
+    Tried with few exchanges first, since few mostly do; as many as could matter at the last.
+    """
+    spare = {size: many - largest.get(size, 0) for size, many in parts}
+    excess = sum([size * many for size, many in largest.items()]) - n
+    most = min(excess, sum(largest.values()), sum(spare.values()))
+    at_once = min(most, 2)
+    while True:
+        steps = _steps(parts, largest, spare, at_once, excess)
+        saved = steps[-1][2][0].bit_length() - 1
+        if at_once >= most or excess - saved <= least - n:
+            return _exchanged(largest, steps, saved)
+        at_once = min(most, 4 * at_once)
+
+
+Step = tuple[int, int, list[int]]  # size, 1 if one is given up or -1 if one is taken instead, what is in reach then
+
+
+def _steps(parts: Parts, largest: dict[int, int], spare: dict[int, int], at_once: int, excess: int) -> list[Step]:
+    """Size by size from the largest: what may be saved (bits) while 0, 1, … parts are given up and not replaced yet.
+
+    Going down by a gap between sizes saves that gap once for each part that waits for its replacement.
+    """
+    mask = (1 << excess + 1) - 1
+    reach = [1] + [0] * at_once
+    steps: list[Step] = [(parts[0][0], 0, reach)]
+    for size, _ in parts:
+        gap = steps[-1][0] - size
+        reach = [(bits << gap * open_) & mask if gap * open_ <= excess else 0 for open_, bits in enumerate(reach)]
+        steps.append((size, 0, reach))
+        for _ in range(min(largest.get(size, 0), at_once)):
+            reach = [reach[0], *[bits | fewer for fewer, bits in pairwise(reach)]]
+            steps.append((size, 1, reach))
+        for _ in range(min(spare[size], at_once)):
+            reach = [*[bits | more for bits, more in pairwise(reach)], reach[-1]]
+            steps.append((size, -1, reach))
+    return steps
+
+
+def _exchanged(largest: dict[int, int], steps: list[Step], saved: int) -> dict[int, int]:
+    """The choice that saves so much: back through the steps."""
+    chosen = dict(largest)
+    open_ = 0
+    for (size, way, _), (before, _, reach) in zip(reversed(steps[1:]), reversed(steps[:-1]), strict=True):
+        if way == 0:
+            saved -= (before - size) * open_
+        elif not reach[open_] >> saved & 1:
+            open_ -= way
+            chosen[size] = chosen.get(size, 0) - way
+    return {size: many for size, many in chosen.items() if many}

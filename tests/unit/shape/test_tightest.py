@@ -44,5 +44,11 @@ def test_the_table_of_all_sums(parts: list[int]) -> None:
     ]
 
 
+def test_many_parts_are_no_excuse() -> None:
+    chosen = tightest(((10, 30_000), (7, 30_000), (4, 30_000)), 250_001)
+    assert sum(chosen.values()) == 25_001
+    assert sum(size * many for size, many in chosen.items()) == 250_001  # three exchanges save three pods each
+
+
 def test_too_much_is_refused() -> None:
     assert fewest(((8, 2), (1, 1)), 18) == -1
