@@ -176,12 +176,12 @@ def release_untouched(stack: ExitStack) -> None:
 
 def drop_at_stop(stack: ExitStack) -> None:
     """P12: stop deletes the binding, as if its pods were gone already."""
-    binding_ops = original(moves, "_binding_ops")
+    left_of = original(moves, "_left_of")
 
     def dropped(view: Any, parts: Any, what: Bindings, report: Any, write_id: int) -> Any:
-        return binding_ops(view, parts, Bindings.DROP_ALL if what is Bindings.STOP else what, report, write_id)
+        return left_of(view, parts, Bindings.DROP_ALL if what is Bindings.STOP else what, report, write_id)
 
-    swap(stack, moves, "_binding_ops", dropped)
+    swap(stack, moves, "_left_of", dropped)
 
 
 def forget_success(stack: ExitStack) -> None:
