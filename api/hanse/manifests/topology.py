@@ -8,8 +8,9 @@ What each becomes:
 | Kueue `podset-preferred-topology: K` | preferred level K |
 | Kueue `podset-slice-required-topology` + `podset-slice-size`, or `…-constraints` as JSON | slices |
 | KAI `topology-required-placement`, `topology-preferred-placement` on the object | required, preferred |
-| KAI `segment-size` + `segment-topology-required-placement` on the worker template | a slice |
+| KAI `segment-size` + `segment-topology-required-placement`, `…-preferred-…` on the worker template | slices |
 | Volcano `networkTopology` mode hard / soft with a tier | required / preferred level |
+| the same in a `partitionPolicy` | slices, preferred ones if soft |
 | JobSet `exclusive-topology: K` | a slice of one Job's pods in K, exclusive |
 
 Kueue's required, preferred and unconstrained exclude each other; KAI's required is an upper bound and preferred a
@@ -38,6 +39,7 @@ KAI_REQUIRED: Final = "kai.scheduler/topology-required-placement"
 KAI_PREFERRED: Final = "kai.scheduler/topology-preferred-placement"
 KAI_SEGMENT_SIZE: Final = "kai.scheduler/segment-size"
 KAI_SEGMENT_LEVEL: Final = "kai.scheduler/segment-topology-required-placement"
+KAI_SEGMENT_PREFERRED: Final = "kai.scheduler/segment-topology-preferred-placement"
 EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _LAYERS_CHARS_MAX: Final = 4096
 _SPREAD_WHY: Final = "every gang is placed in as few domains as possible without being asked"
@@ -164,15 +166,22 @@ def kai_wishes(keys: Keys) -> Wishes:
     )
 
 
-def kai_segment(keys: Keys) -> Placed[Slice] | None:
-    """KAI's segments of a worker template: groups by index, each inside one domain."""
-    size, level = keys.annotation(KAI_SEGMENT_SIZE), keys.annotation(KAI_SEGMENT_LEVEL)
-    if level and not size:
-        level.refuse("MISSING", f"a segment needs a size; add {KAI_SEGMENT_SIZE}")
+def kai_segments(keys: Keys, count: int) -> tuple[Placed[Slice], ...]:
+    """KAI's segments of a worker template with so many pods: groups by index, each inside one domain; the last has
+    what is left over."""
+    size = keys.annotation(KAI_SEGMENT_SIZE)
+    required, preferred = keys.annotation(KAI_SEGMENT_LEVEL), keys.annotation(KAI_SEGMENT_PREFERRED)
+    for level in (required, preferred):
+        if level and not size:
+            level.refuse("MISSING", f"a segment needs a size; add {KAI_SEGMENT_SIZE}")
     if not size:
-        return None
+        return ()
     pods = whole_number(size, "pods in a segment")
-    return Placed(Slice(pods, level_of(level).value), size) if level else None
+    ragged = count % pods != 0
+    hard = [Slice(pods, level_of(required).value, ragged=ragged)] if required else []
+    soft = [Slice(pods, level_of(preferred).value, ragged=ragged, preferred=True)] if preferred else []
+    kept = soft if not hard or (soft and soft[0].level != hard[0].level) else []
+    return tuple(Placed(layer, size) for layer in (*hard, *kept))
 
 
 def network_wishes(network: Field, notes: Notes) -> Wishes:

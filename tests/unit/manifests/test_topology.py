@@ -116,7 +116,7 @@ def test_a_level_for_several_pod_sets_is_laid_on_each_and_named() -> None:
     assert set(unmapped(text)) == {f'metadata.annotations["{KAI}topology-required-placement"]'}
 
 
-def segmented(size: int, workers: int) -> str:
+def segmented(size: int, workers: int, more: str = "") -> str:
     return f"""
     apiVersion: kubeflow.org/v1
     kind: PyTorchJob
@@ -130,6 +130,7 @@ def segmented(size: int, workers: int) -> str:
               annotations:
                 kai.scheduler/segment-size: "{size}"
                 kai.scheduler/segment-topology-required-placement: rack
+                {more}
             spec: {{containers: [{{name: pytorch}}]}}
     """
 
@@ -138,8 +139,15 @@ def test_kai_segments_are_slices_of_the_workers() -> None:
     assert topology(job_of(segmented(4, 16))) == Topology(slices=(Slice(4, "rack"),))
 
 
-def test_a_shorter_last_segment_is_refused() -> None:
-    assert refusal(segmented(5, 16))[0] == "SLICE_SIZE"
+def test_a_shorter_last_segment_is_a_smaller_last_slice() -> None:
+    assert topology(job_of(segmented(5, 16))) == Topology(slices=(Slice(5, "rack", ragged=True),))
+
+
+def test_a_preferred_placement_of_segments_is_a_preferred_layer() -> None:
+    text = segmented(4, 16, "kai.scheduler/segment-topology-preferred-placement: nvl")
+    assert topology(job_of(text)) == Topology(slices=(Slice(4, "rack"), Slice(4, "nvl", preferred=True)))
+    same = segmented(4, 16, "kai.scheduler/segment-topology-preferred-placement: rack")
+    assert topology(job_of(same)) == Topology(slices=(Slice(4, "rack"),))
 
 
 @pytest.mark.parametrize(

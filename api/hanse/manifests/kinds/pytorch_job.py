@@ -5,7 +5,7 @@ from typing import Final
 
 from hanse.manifests.drafts import DraftSet
 from hanse.manifests.kinds.kubeflow import Replicas, training_kind
-from hanse.manifests.topology import kai_segment
+from hanse.manifests.topology import kai_segments
 
 _REPLICAS: Final = Replicas(
     key="pytorchReplicaSpecs", types=("Master", "Worker"), container="pytorch", single=frozenset(("Master",))
@@ -13,8 +13,10 @@ _REPLICAS: Final = Replicas(
 
 
 def _segmented(pod_set: DraftSet) -> DraftSet:
-    segment = kai_segment(pod_set.pod.keys) if pod_set.name == "worker" else None
-    return replace(pod_set, wishes=pod_set.wishes.also_slice(segment)) if segment else pod_set
+    wishes = pod_set.wishes
+    for segment in kai_segments(pod_set.pod.keys, pod_set.count.value) if pod_set.name == "worker" else ():
+        wishes = wishes.also_slice(segment)
+    return replace(pod_set, wishes=wishes)
 
 
 KIND: Final = training_kind("PyTorchJob", _REPLICAS, kept=("nprocPerNode",), elastic=True, shape=_segmented)

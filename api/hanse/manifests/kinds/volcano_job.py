@@ -123,11 +123,10 @@ def _partitioned(pods: DraftSet, partitions: Field, notes: Notes) -> DraftSet:
         total.refuse("SLICE_SIZE", f"{total.shown} partitions of {size} pods are not the {pods.count.value} replicas")
     network = partitions.get("networkTopology")
     level = network_wishes(network, notes) if network else None
-    if level and level.preferred:
-        notes.unmapped(level.preferred.field, "a partition is held in a domain or it is not; there is no preference")
-    if level is None or level.required is None:
+    held = (level.required or level.preferred) if level else None
+    if level is None or held is None:
         return pods
-    layer = Placed(Slice(size, level.required.value), level.required.field)
+    layer = Placed(Slice(size, held.value, preferred=level.required is None), held.field)
     return replace(pods, wishes=pods.wishes.also_slice(layer))
 
 

@@ -59,6 +59,14 @@ def test_partitions_are_slices_of_a_tier() -> None:
     assert pods.topology.slices == (Slice(2, "rack"),)
 
 
+def test_partitions_with_a_soft_tier_are_preferred_slices() -> None:
+    network = "networkTopology: {mode: soft, highestTierName: rack}"
+    policy = f"partitionPolicy: {{totalPartitions: 4, partitionSize: 2, {network}}}"
+    text = job(f"name: w, replicas: 8, {policy}")
+    assert job_of(text).spec.pod_sets[0].topology.slices == (Slice(2, "rack", preferred=True),)
+    assert not unmapped(text)
+
+
 def test_a_network_topology_holds_the_job() -> None:
     spec = "networkTopology: {mode: hard, highestTierAllowed: 2}"
     assert job_of(job("name: w, replicas: 8", spec=spec)).spec.pod_sets[0].topology.required == "tier-2"
