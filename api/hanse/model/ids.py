@@ -8,6 +8,7 @@ and jobs of one request, which share their submit time, sort in the order in whi
 
 import base64
 import hashlib
+from functools import lru_cache
 from typing import NewType
 
 JobId = NewType("JobId", str)
@@ -24,6 +25,7 @@ QUEUE_UID_CHARS = 8
 JOB_HASH_CHARS = 16
 INDEX_CHARS = 3
 JOBS_PER_REQUEST_MAX = 32**INDEX_CHARS
+JOBS_KNOWN_MAX = 4_096  # ids that were found to be some; the keys of a job are built dozens of times in its life
 
 _DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # 32 of them, in the order of their code points
 
@@ -52,6 +54,7 @@ def job_id(queue: QueueUid, principal: str, request_id: str, index: int) -> JobI
     return JobId(f"{queue}-{hashed}{''.join(digits)}")
 
 
+@lru_cache(JOBS_KNOWN_MAX)
 def queue_of(job: JobId) -> QueueUid:
     """The uid of the queue in which the job lives.
 

@@ -48,6 +48,10 @@ FromReplica = Welcome | Refusal | Desired | Acknowledged | Settings | DetailRequ
 E = TypeVar("E", DesiredAction, GangStatus, Reason, Operator)
 
 
+_STATUSES: Final = {int(status): status for status in GangStatus if status}
+_REASONS: Final = {int(reason): reason for reason in Reason}
+
+
 def _known(kind: type[E], number: int, path: str, *, said: bool = False) -> E:
     """The member of that number; with `said` the zero is refused too."""
     try:
@@ -317,7 +321,7 @@ def reports_from_wire(reports: pb.Reports) -> Reports:
     return Reports(
         epoch=epoch_from_wire(reports.epoch),
         sequence=reports.sequence,
-        reports=tuple(_report_from_wire(r, f"reports.reports[{i}]") for i, r in enumerate(reports.reports)),
+        reports=tuple([_report_from_wire(r, i) for i, r in enumerate(reports.reports)]),
     )
 
 
@@ -340,21 +344,26 @@ def _report_to_wire(report: GangReport) -> pb.Report:
     )
 
 
-def _report_from_wire(report: pb.Report, path: str) -> GangReport:
+def _report_from_wire(report: pb.Report, index: int) -> GangReport:
     if not report.job:
-        raise InvalidArgument("a report names its job", path=f"{path}.job")
+        raise InvalidArgument("a report names its job", path=f"reports.reports[{index}].job")
+    status, reason = _STATUSES.get(report.status), _REASONS.get(report.reason)
+    if status is None or reason is None:
+        path = f"reports.reports[{index}]"
+        status = _known(GangStatus, report.status, f"{path}.status", said=True)
+        reason = _known(Reason, report.reason, f"{path}.reason")
     return GangReport(
         job=JobId(report.job),
         attempt=Attempt(report.attempt),
         part=Part(report.part),
-        status=_known(GangStatus, report.status, f"{path}.status", said=True),
-        reason=_known(Reason, report.reason, f"{path}.reason"),
+        status=status,
+        reason=reason,
         infrastructure=report.infrastructure,
         message=report.message,
         constraint=report.constraint,
         wanted=report.wanted,
         found=report.found,
-        domains=tuple(LevelUse(d.level, d.count, tuple(d.names)) for d in report.domains),
+        domains=tuple([LevelUse(d.level, d.count, tuple(d.names)) for d in report.domains]),
         held_ms=report.held_ms,
         started_ms=report.started_ms,
         running_ms=report.running_ms,

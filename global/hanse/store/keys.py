@@ -4,8 +4,7 @@ Names are validated when they enter (no `/`), so a key splits back into exactly 
 Attempts are zero-padded: within a job, keys sort by attempt.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from hanse.model.ids import (
     Attempt,
@@ -131,8 +130,7 @@ def job_of(key: str) -> JobId:
     return JobId(key.rsplit("/", 1)[1])
 
 
-@dataclass(frozen=True, slots=True)
-class BindingKey:
+class BindingKey(NamedTuple):
     """The parts of a binding's key."""
 
     pool: PoolName

@@ -271,7 +271,7 @@ def plan_move(
     parts = dict(view.parts)
     if report is not None and report.part in parts:
         part = parts[report.part]
-        parts[report.part] = replace(part, value=_reported(part.value, report))
+        parts[report.part] = PartView(part.key, _reported(part.value, report))
     state = replace(moved.state, write_id=write_id)
     state_key = keys.state(view.job)
     left = _left_of(view, parts, moved.bindings, report, write_id)
