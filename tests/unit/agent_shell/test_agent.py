@@ -234,6 +234,26 @@ def test_quiet_pool_has_a_heartbeat() -> None:
     play(scene)
 
 
+def test_changes_of_a_while_go_into_one_summary() -> None:
+    async def scene(stage: Stage) -> None:
+        puppet = stage.puppet
+        _, task = stage.start()
+        await stage.until(lambda: puppet.summaries)
+        for turn in range(40):
+            name = key(f"g{turn}")
+            await puppet.bound(name, pods=1)
+            await stage.status(name, GangStatus.STARTED)
+            await puppet.turn(name, DesiredAction.STOP)
+            await stage.status(name, GangStatus.RELEASED)
+        await stage.until(lambda: puppet.summaries[-1].observed_revision == puppet.revision)
+        times_ms = [summary.published_ms for summary in puppet.summaries]
+        assert all(after - before >= 500 for before, after in pairwise(times_ms))
+        assert 3 <= len(times_ms) < 40
+        await stopped(task)
+
+    play(scene)
+
+
 # ---- fences -------------------------------------------------------------------------------------------------
 
 
