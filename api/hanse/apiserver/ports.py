@@ -14,13 +14,14 @@ from enum import IntEnum, unique
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueUid
+from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
 from hanse.model.occurrence import Occurrence, OccurrenceQuery, RingCursor
 from hanse.model.placement import Level, NodePlace
 from hanse.model.reasons import Reason
 from hanse.model.resources import Resources
+from hanse.model.vitals import Vitals
 from hanse.shape import Shape
 
 AGENT_DEADLINE_S: Final = 1.0
@@ -154,6 +155,39 @@ class FleetView(Protocol):
 
     def used(self, queue: QueueUid) -> Mapping[FlavorName, Resources] | None:
         """What live bindings of the queue's jobs take, by flavor; None if this replica does not follow them."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RootHolder:
+    """Who admits for a cohort root, "" for nobody; `alive`: the very start of the replica to which it is granted."""
+
+    root: str
+    replica: str
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLink:
+    """The replica that has a pool's stream, "" for none; bindings that the agent has not answered."""
+
+    replica: str
+    unacknowledged: int
+
+
+class Standing(Protocol):
+    """How the federation is."""
+
+    async def vitals(self, *, deadline_s: float) -> Mapping[ReplicaId, Vitals]:
+        """Of each replica that answers in time."""
+        ...
+
+    def roots(self) -> tuple[RootHolder, ...]:
+        """Of every root, by name."""
+        ...
+
+    def links(self) -> Mapping[PoolName, PoolLink]:
+        """Of every pool."""
         ...
 
 

@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from hanse.api.v1 import server_service_pb2
 from hanse.apiserver.catalog import read_all
 from hanse.apiserver.context import CallContext
+from hanse.apiserver.ports import FleetView, Standing
+from hanse.apiserver.status import federation_status
 from hanse.kit.clock import Clock
+from hanse.model.errors import Unavailable
 from hanse.store import keys
 from hanse.store.contract import KeyValue, Store
 from hanse.store.schema import ReplicaValue, decode
@@ -27,10 +30,14 @@ class Identity:
 class ServerService:
     """The methods of hanse.api.v1.ServerService."""
 
-    def __init__(self, store: Store, identity: Identity, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, identity: Identity, clock: Clock, fleet: FleetView, standing: Standing | None
+    ) -> None:
         self._store = store
         self._identity = identity
         self._clock = clock
+        self._fleet = fleet
+        self._standing = standing
 
     async def get_server_info(
         self, ctx: CallContext, request: server_service_pb2.GetServerInfoRequest
@@ -47,6 +54,15 @@ class ServerService:
             incarnation=_number(read.items.get(keys.INCARNATION)),
             time_ms=self._clock.now_ms(),
         )
+
+    async def get_status(
+        self, ctx: CallContext, request: server_service_pb2.GetStatusRequest
+    ) -> server_service_pb2.FederationStatus:
+        """How the whole federation is. Raises Unavailable beside no replica."""
+        if self._standing is None:
+            raise Unavailable("no replica runs beside this server; ask another one", reason="NO_REPLICA")
+        info = await self.get_server_info(ctx, server_service_pb2.GetServerInfoRequest())
+        return await federation_status(info, self._fleet, self._standing)
 
 
 def _replica(kv: KeyValue) -> server_service_pb2.Replica:

@@ -12,7 +12,7 @@ from hanse.apiserver.config import ConfigService
 from hanse.apiserver.events import EventService
 from hanse.apiserver.jobs import JobService
 from hanse.apiserver.pools import PoolService
-from hanse.apiserver.ports import AgentDetails, EventMemory, Explainer, FleetView, PoolOffer, PoolView
+from hanse.apiserver.ports import AgentDetails, EventMemory, Explainer, FleetView, PoolOffer, PoolView, Standing
 from hanse.apiserver.queues import QueueService
 from hanse.apiserver.requests import Requests
 from hanse.apiserver.server_info import Identity, ServerService
@@ -51,7 +51,7 @@ class ApiServices:
     """The services of `hanse.api.v1`; usable while `running()` is entered.
 
     Args:
-        fleet, explainer, details, events: see `ports`; None for a server that runs alone.
+        fleet, explainer, details, events, standing: see `ports`; None for a server that runs alone.
         rng: source of request ids, write ids and trace ids.
     """
 
@@ -66,6 +66,7 @@ class ApiServices:
         explainer: Explainer | None = None,
         details: AgentDetails | None = None,
         events: EventMemory | None = None,
+        standing: Standing | None = None,
         settings: ApiSettings = DEFAULT_SETTINGS,
     ) -> None:
         view: FleetView = fleet or NoFleet()
@@ -93,7 +94,7 @@ class ApiServices:
         self.pools = PoolService(store, writer, view, clock)
         self.queues = QueueService(store, writer, view, clock)
         self.config = ConfigService(store, writer, Applier(store, writer, clock))
-        self.server = ServerService(store, identity, clock)
+        self.server = ServerService(store, identity, clock, view, standing)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

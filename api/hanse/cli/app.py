@@ -22,6 +22,7 @@ from hanse.cli.commands import (
     queues,
     sim,
     simcluster,
+    status,
     submitting,
     version,
     watching,
@@ -48,7 +49,7 @@ GROUPS: Final = {
         "convert",
     ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "drain", "queues", "queue", "apply"),
-    "Federations": ("demo", "up", "global", "agent", "sim", "sim-cluster"),
+    "Federations": ("status", "demo", "up", "global", "agent", "sim", "sim-cluster"),
     "This command": ("completion", "version"),
 }
 
@@ -141,6 +142,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "queues": queues.queues,
     "queue": queues.queue,
     "apply": applying.apply,
+    "status": status.status,
     "demo": federation.demo,
     "up": federation.up,
     "global": processes.global_replica,

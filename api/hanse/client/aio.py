@@ -523,6 +523,11 @@ class AsyncClient:
         request = config_service_pb2.ListCohortsRequest()
         return list((await self._connection.unary(self._config.ListCohorts, request)).cohorts)
 
+    async def status(self) -> server_service_pb2.FederationStatus:
+        """How the whole federation is: replicas, holders, pools, and what is degraded."""
+        method = server_service_pb2_grpc.ServerServiceStub(self._connection.channel).GetStatus
+        return await self._connection.unary(method, server_service_pb2.GetStatusRequest())
+
     async def server_info(self) -> server_service_pb2.ServerInfo:
         """The server and its federation."""
         method = server_service_pb2_grpc.ServerServiceStub(self._connection.channel).GetServerInfo

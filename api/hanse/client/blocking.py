@@ -337,6 +337,9 @@ class Client:
     def cohorts(self) -> list[config_pb2.Cohort]:
         return self._run(self._client.cohorts())
 
+    def status(self) -> server_service_pb2.FederationStatus:
+        return self._run(self._client.status())
+
     def server_info(self) -> server_service_pb2.ServerInfo:
         return self._run(self._client.server_info())
 

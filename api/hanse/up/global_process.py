@@ -140,6 +140,7 @@ async def _api(
         explainer=seat,
         details=seat,
         events=seat,
+        standing=seat,
         settings=settings.api_settings(),
     )
     await stack.enter_async_context(services.running())

@@ -104,6 +104,7 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
             explainer=seats[0],
             details=seats[0],
             events=seats[0],
+            standing=seats[0],
         )
         await stack.enter_async_context(services.running())
         await _apply_fleet(services, fleet, rng)

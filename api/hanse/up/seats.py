@@ -20,6 +20,7 @@ from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
 from hanse.model.occurrence import OccurrenceQuery, RingCursor
 from hanse.model.resources import Resources
+from hanse.model.vitals import Vitals
 from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.peers import Peers
 from hanse.scheduler.shell.replica import FederationMismatch, Replica, ReplicaConfig
@@ -129,6 +130,15 @@ class Seat:
 
     def pools(self) -> tuple[ports.PoolView, ...]:
         return self.replica.fleet.pools()
+
+    def roots(self) -> tuple[ports.RootHolder, ...]:
+        return self.replica.fleet.roots()
+
+    def links(self) -> Mapping[PoolName, ports.PoolLink]:
+        return self.replica.fleet.links()
+
+    async def vitals(self, *, deadline_s: float) -> Mapping[ReplicaId, Vitals]:
+        return await self.replica.all_vitals(deadline_s=deadline_s)
 
     def offers(self) -> tuple[ports.PoolOffer, ...]:
         return self.replica.fleet.offers()

@@ -6,7 +6,7 @@ from typing import Final
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.model.detail import DetailReply, DetailRequest, Question
 from hanse.model.errors import InvalidArgument
-from hanse.model.ids import Attempt, JobId, PoolName
+from hanse.model.ids import Attempt, JobId, PoolName, ReplicaId
 from hanse.model.occurrence import (
     EVENTS_PER_FETCH_MAX,
     Occurrence,
@@ -17,6 +17,7 @@ from hanse.model.occurrence import (
 )
 from hanse.model.reasons import Reason
 from hanse.model.summary import KnownSummary, PoolSummary
+from hanse.model.vitals import Vitals
 from hanse.wire.detail import reply_from_wire, reply_to_wire, request_from_wire, request_to_wire
 from hanse.wire.enums import enum_from_wire
 from hanse.wire.parts import epoch_from_wire, epoch_to_wire
@@ -130,4 +131,34 @@ def _occurrence_from_wire(message: pb.Occurrence) -> Occurrence:
         reason=enum_from_wire(Reason, message.reason, "reason"),
         message=message.message,
         revision=message.revision,
+    )
+
+
+def vitals_to_wire(vitals: Vitals) -> pb.FetchVitalsResponse:
+    return pb.FetchVitalsResponse(
+        replica=vitals.replica,
+        ready=vitals.ready,
+        uptime_s=vitals.uptime_s,
+        agents=vitals.agents,
+        roots=vitals.roots,
+        pending_jobs=vitals.pending_jobs,
+        unsettled=vitals.unsettled,
+        counts=vitals.counts,
+        window_s=vitals.window_s,
+        lately=vitals.lately,
+    )
+
+
+def vitals_from_wire(message: pb.FetchVitalsResponse) -> Vitals:
+    return Vitals(
+        replica=ReplicaId(message.replica),
+        ready=message.ready,
+        uptime_s=message.uptime_s,
+        agents=message.agents,
+        roots=message.roots,
+        pending_jobs=message.pending_jobs,
+        unsettled=message.unsettled,
+        counts=dict(sorted(message.counts.items())),
+        window_s=message.window_s,
+        lately=dict(sorted(message.lately.items())),
     )

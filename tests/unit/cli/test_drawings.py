@@ -25,6 +25,7 @@ from hanse.cli.show.pool import pool_page
 from hanse.cli.show.pools import pools_page
 from hanse.cli.show.queues import queue_page, queues_page
 from hanse.cli.show.server import version_page
+from hanse.cli.show.status import status_page
 from hanse.cli.show.submitted import accepted_page, applied_page, retried_page, states_page, waiting_page
 from hanse.manifests import convert
 from hanse.sim.v1 import sim_pb2
@@ -126,6 +127,32 @@ def wide_pool() -> str:
     return pool_page(pool, PLAIN_PAPER)
 
 
+def status() -> str:
+    """A federation that is not well."""
+    found = server_service_pb2.FederationStatus()
+    found.server.federation, found.server.store = "hanse", "etcd"
+    found.replicas.add(
+        id="r0", answers=True, ready=True, uptime_ms=90_000_000, agents=120, roots=31, pending_jobs=4_812,
+        bound_per_s=412.25, conflict_fraction=0.043, refusal_fraction=0.002, conflicts={"state": 40, "pools": 812},
+        refusals={"SHAPE": 7}, takeovers=31, fenced=2,
+    )  # fmt: skip
+    found.replicas.add(id="r1")
+    found.roots.add(root="queue.a", replica="r0", alive=True)
+    found.roots.add(root="queue.b", replica="r1")
+    found.pools.add(
+        name="iowa-h100", state="healthy", replica="r0", summary_age_ms=1_400, gangs=310, unacknowledged=2
+    )
+    found.pools.add(name="oslo-gb200", state="detached", summary_age_ms=-1)
+    found.degraded.extend(
+        [
+            "replica r1 is a member and does not answer",
+            "root queue.b is held by r1, which is gone; another replica takes it soon",
+            "pool oslo-gb200 is detached: its agent is not attached; what runs there runs on, and gets no new work",
+        ]
+    )
+    return status_page(found, PLAIN_PAPER)
+
+
 def story() -> str:
     """The demo's scenes."""
     info = server_service_pb2.ServerInfo(store="sqlite", replicas=[server_service_pb2.Replica(id="r0")] * 2)
@@ -220,6 +247,7 @@ DRAWINGS: Final[dict[str, Callable[[], str]]] = {
         [messages.iowa(), messages.tokyo()], {"iowa-h100": messages.iowa().shape}, PLAIN_PAPER
     ),
     "pools_none": lambda: pools_page([], {}, PLAIN_PAPER),
+    "status": status,
     "pool_shape": lambda: pool_page(messages.iowa(), PLAIN_PAPER),
     "pool_shape_ascii": lambda: Paper(unicode=False, encoding="ascii").write(pool_page(messages.iowa(), PLAIN_PAPER)),
     "pool_shape_folded": wide_pool,

@@ -115,6 +115,17 @@ async def test_why_a_gang_is_where_it_is_is_told_from_elsewhere() -> None:
         assert await asking == {POOL: ("1 block",)}
 
 
+async def test_every_replica_tells_how_it_is_and_who_is_silent_is_left_out() -> None:
+    async with two() as (_, first, second, _):
+        told = await second.all_vitals(deadline_s=10)
+        assert {name: vitals.agents for name, vitals in told.items()} == {
+            first.config.replica: 1,
+            second.config.replica: 0,
+        }
+        assert all(vitals.ready for vitals in told.values())
+        assert set(await second.all_vitals(deadline_s=0.0)) == {second.config.replica}
+
+
 async def test_an_agent_that_leaves_amid_its_answer_is_silent_at_once() -> None:
     async with two() as (_, first, second, agent):
         asking = asyncio.create_task(second.details.nodes(JOB, Attempt(1), [AT], deadline_s=60))

@@ -26,6 +26,7 @@ from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
 from hanse.model.ids import Part, queue_of
 from hanse.model.lifecycle import Bind, Moved, encode_state, transition
+from hanse.model.vitals import COMMITTED, CONFLICTED, PASSED
 from hanse.scheduler.core.choice import Choice, Standing
 from hanse.scheduler.core.facts import BindingFacts
 from hanse.scheduler.core.plan import Decision, PartPlan, verify
@@ -220,7 +221,8 @@ class Committer:
                 seen[_head_key(pool, flavor)] = revision
                 if ahead:
                     self._world.put_head(pool, flavor, revision)
-        self.counts["committed"] += len(decisions)
+        self.counts[COMMITTED] += len(decisions)
+        self.counts[PASSED] += 1
         count_committed(decisions, self._clock.now_ms())
         self._traces.bound(decisions, revision)
         log.info("plan_committed", extra={"jobs": len(decisions), "revision": revision})
@@ -233,6 +235,7 @@ class Committer:
     async def _conflict(self, txn: Txn, conflict: Conflict) -> "_Moved":
         moved = frozenset(g.key for g in txn.guards if conflict.current.get(g.key, 0) != g.revision)
         count_conflict(moved)
+        self.counts[CONFLICTED] += 1
         for key in sorted(moved):
             self.counts["conflict_" + key.split("/", 1)[0]] += 1
         followed = [conflict.current[key] for key in moved if keys.FOLLOWED_START <= key < keys.FOLLOWED_END]

@@ -131,6 +131,24 @@ class Fleet:
             revision=facts.revision,
         )
 
+    def roots(self) -> tuple[ports.RootHolder, ...]:
+        """See ports.Standing."""
+        alive = {str(name): facts.nonce for name, facts in self._world.replicas.items()}
+        grants = self._world.grants
+        return tuple(
+            ports.RootHolder(root, grant.replica, alive.get(grant.replica) == grant.nonce)
+            if (grant := grants.get(root)) is not None
+            else ports.RootHolder(root, "", alive=False)
+            for root in self._world.roots()
+        )
+
+    def links(self) -> dict[PoolName, ports.PoolLink]:
+        """See ports.Standing."""
+        return {
+            name: ports.PoolLink(self._world.attached_to(name), self._world.ledger(name).unacknowledged())
+            for name in self._world.pool_names()
+        }
+
     def _figures_of(self, pool: PoolName, shape: Shape) -> "_Figures":
         """What is counted in a shape; counted once for each, since every submission looks at all pools."""
         known = self._figures.get(pool)

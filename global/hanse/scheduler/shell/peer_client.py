@@ -18,6 +18,7 @@ from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName
 from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
 from hanse.model.summary import KnownSummary, PoolSummary
+from hanse.model.vitals import Vitals
 from hanse.scheduler.shell.peers import FETCH_DEADLINE_S, Asked, Peer, Peers, Pieces
 from hanse.wire.limits import MESSAGE_BYTES_MAX
 from hanse.wire.peer import (
@@ -27,6 +28,7 @@ from hanse.wire.peer import (
     piece_from_wire,
     ring_page_from_wire,
     summaries_from_wire,
+    vitals_from_wire,
 )
 
 _OPTIONS: Final = (
@@ -95,6 +97,12 @@ class _GrpcPeer:
         with self._errors():
             answer = await self._stub.FetchEvents(request, timeout=FETCH_DEADLINE_S, metadata=self._metadata)
             return ring_page_from_wire(answer)
+
+    async def vitals(self) -> Vitals:
+        request = pb.FetchVitalsRequest(federation=self._federation)
+        with self._errors():
+            answer = await self._stub.FetchVitals(request, timeout=FETCH_DEADLINE_S, metadata=self._metadata)
+            return vitals_from_wire(answer)
 
     def ask(self, pool: PoolName, question: Question) -> "_Answers":
         call = self._stub.AskPool(ask_to_wire(self._federation, pool, question), metadata=self._metadata)

@@ -17,6 +17,7 @@ from hanse.model.ids import PoolName
 from hanse.scheduler.core.chronicle import Chronicle
 from hanse.scheduler.shell.peers import Asked
 from hanse.scheduler.shell.summaries import Summaries
+from hanse.scheduler.shell.vitals import VitalsKeeper
 from hanse.wire.peer import (
     ask_from_wire,
     events_from_wire,
@@ -24,6 +25,7 @@ from hanse.wire.peer import (
     piece_to_wire,
     ring_page_to_wire,
     summaries_to_wire,
+    vitals_to_wire,
 )
 
 
@@ -43,6 +45,11 @@ class Answering(Protocol):
     @property
     def ring(self) -> Chronicle:
         """What it remembers."""
+        ...
+
+    @property
+    def vitals(self) -> VitalsKeeper:
+        """How it is."""
         ...
 
     def session(self, pool: PoolName) -> Asked | None:
@@ -112,6 +119,17 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         except InvalidArgument as error:
             await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
         return ring_page_to_wire(replica.ring.page(query, cursor, limit))
+
+    async def FetchVitals(  # noqa: N802 - the name is the proto's
+        self,
+        request: pb.FetchVitalsRequest,
+        context: "grpc.aio.ServicerContext[pb.FetchVitalsRequest, pb.FetchVitalsResponse]",
+    ) -> pb.FetchVitalsResponse:
+        """See hanse.link.v1.PeerService."""
+        replica = self._replica()
+        if request.federation != replica.federation:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        return vitals_to_wire(replica.vitals.tell())
 
 
 def _another(asked: str, own: str) -> str:

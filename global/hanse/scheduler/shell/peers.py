@@ -22,6 +22,7 @@ from hanse.model.fence import Epoch
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
 from hanse.model.summary import KnownSummary, PoolSummary
+from hanse.model.vitals import Vitals
 from hanse.scheduler.core.world import World
 from hanse.wire.peer import SUMMARIES_PER_FETCH_MAX
 
@@ -67,6 +68,10 @@ class Peer(Protocol):
 
     async def events(self, query: OccurrenceQuery, cursor: RingCursor) -> RingPage:
         """What it remembers beyond a cursor. Raises StreamClosed, TimeoutError."""
+        ...
+
+    async def vitals(self) -> Vitals:
+        """How it is. Raises StreamClosed, TimeoutError."""
         ...
 
 
@@ -138,6 +143,21 @@ class Elsewhere:
         try:
             async with asyncio.timeout(deadline_s):
                 return await self._peers.at(address).events(query, cursor)
+        except (StreamClosed, TimeoutError) as error:
+            log.info("peer_silent", extra={"address": address, "cause": str(error) or "no answer in time"})
+            return None
+
+    async def vitals(self, *, deadline_s: float) -> dict[ReplicaId, Vitals]:
+        """How each other process's replica is, as far as it answers in time."""
+        addresses = self._addresses()
+        asked = (self._vitals(address, deadline_s) for address in addresses.values())
+        answers = zip(addresses, await asyncio.gather(*asked), strict=True)
+        return {name: vitals for name, vitals in answers if vitals is not None}
+
+    async def _vitals(self, address: str, deadline_s: float) -> Vitals | None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._peers.at(address).vitals()
         except (StreamClosed, TimeoutError) as error:
             log.info("peer_silent", extra={"address": address, "cause": str(error) or "no answer in time"})
             return None

@@ -7,6 +7,7 @@ again it is another replica of the same name, with a nonce of its own.
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -17,6 +18,7 @@ from hanse.kit.telemetry import metrics
 from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.model.vitals import SUPERSEDED, TAKEN, Vitals
 from hanse.scheduler.core.chronicle import Chronicle
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
@@ -28,6 +30,7 @@ from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
 from hanse.scheduler.shell.replica_config import ReplicaConfig
 from hanse.scheduler.shell.retention import Retainer
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
+from hanse.scheduler.shell.vitals import VitalsKeeper
 from hanse.scheduler.shell.wiring import Outside, Told, wired
 from hanse.store import keys
 from hanse.store.contract import ModRevisionIs, Put, Store, StoreError, StoreUnavailable, Txn
@@ -82,6 +85,7 @@ class Replica:
         self._attaching: dict[PoolName, list[str]] = {}
         self._one_attach = asyncio.Lock()
         self._agents_seen = 0
+        self._superseded = 0
         outside = Outside(config, store, self.world, clock, rng, self.nonce, self.write_id)
         told = Told(self._changed, self._heard, self._feed_changed, self._marks_due.set)
         parts = wired(outside, told, archive)
@@ -92,6 +96,9 @@ class Replica:
         self.gauges = parts.gauges(lambda: self._streams)
         self.details = Details(self, self.world)
         self._elsewhere = self._made_elsewhere(elsewhere)
+        self.vitals = VitalsKeeper(
+            config.replica, clock, ready=lambda: self.ready, counts=self._counted, now=self._held_now
+        )
         self.events = Gatherer(
             self.recorder, replica=config.replica, beside=self._rings_beside, elsewhere=self._elsewhere
         )
@@ -112,6 +119,24 @@ class Replica:
     def ring(self) -> Chronicle:
         """What this replica remembers of what happened."""
         return self.recorder.ring
+
+    def _counted(self) -> Counter[str]:
+        """All that this replica counts, since its start."""
+        counts = self.committer.counts + self.cycle.counts
+        return counts + Counter({TAKEN: self.roots.taken, SUPERSEDED: self._superseded})
+
+    def _held_now(self) -> tuple[int, int, int, int]:
+        """Agents, roots, waiting jobs, unsettled transactions."""
+        pending = len(self.states.pending) + len(self.states.held)
+        roots = len(self.world.held_roots(self.nonce))
+        return len(self._sessions), roots, pending, self.committer.settling
+
+    async def all_vitals(self, *, deadline_s: float) -> Mapping[ReplicaId, Vitals]:
+        """How each replica is that answers in time."""
+        beside = {name: peer.vitals.tell() for name, peer in sorted(self.peers.items())}
+        mine = {self.config.replica: self.vitals.tell(), **beside}
+        others = await self._elsewhere.vitals(deadline_s=deadline_s) if self._elsewhere is not None else {}
+        return {**others, **mine}
 
     def _rings_beside(self) -> Mapping[ReplicaId, Chronicle]:
         return {name: peer.ring for name, peer in sorted(self.peers.items()) if peer is not self}
@@ -166,6 +191,7 @@ class Replica:
             if self._retainer is not None:
                 group.create_task(self._keep_ended(self._retainer), name="retention")
             group.create_task(self._job_traces.run(), name="traces")
+            group.create_task(self.vitals.run(), name="vitals")
 
     async def _keep_ended(self, retainer: Retainer) -> None:
         await self.feed.loaded.wait()
@@ -243,6 +269,7 @@ class Replica:
         for session in self._streams:
             if self.world.agents.get(session.pool, 0) > session.granted.epoch.revision:
                 log.warning("session_superseded", extra={"pool": session.pool})
+                self._superseded += 1
                 session.end()
 
     # ---- links -----------------------------------------------------------------------------------------------

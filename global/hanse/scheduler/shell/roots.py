@@ -66,6 +66,7 @@ class Roots:
         self.nonce = nonce
         self.lease = 0
         self.alive = asyncio.Event()
+        self.taken = 0  # roots that it took over
 
     async def run_membership(self) -> None:
         """Stay a member until cancelled or closed: renew the lease, and join anew when it was lost."""
@@ -154,5 +155,6 @@ class Roots:
             guard = ModRevisionIs(keys.grant(root), known.revision if known is not None else 0)
             value = GrantValue(self._replica, self.nonce, self._clock.now_ms())
             outcome = await self._store.transact(Txn((guard,), (Put(keys.grant(root), encode(value)),)))
+            self.taken += isinstance(outcome, Committed)
             log.info("grant_taken", extra={"root": root, "outcome": type(outcome).__name__})
         return bool(roots)

@@ -120,3 +120,270 @@ class Replica(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Replica: _TypeAlias = Replica  # noqa: Y015
+
+@_typing.final
+class GetStatusRequest(_message.Message):
+    """Nothing to choose."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetStatusRequest: _TypeAlias = GetStatusRequest  # noqa: Y015
+
+@_typing.final
+class FederationStatus(_message.Message):
+    """How the whole federation is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVER_FIELD_NUMBER: _builtins.int
+    REPLICAS_FIELD_NUMBER: _builtins.int
+    ROOTS_FIELD_NUMBER: _builtins.int
+    POOLS_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def server(self) -> Global___ServerInfo:
+        """Who answers."""
+
+    @_builtins.property
+    def replicas(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReplicaStatus]:
+        """Every replica that is alive, by name; each tells of itself."""
+
+    @_builtins.property
+    def roots(self) -> _containers.RepeatedCompositeFieldContainer[Global___RootStatus]:
+        """Every cohort root and who admits for it, by name."""
+
+    @_builtins.property
+    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolStatus]:
+        """Every pool, by name."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What is not as it should be, the worst first, one line each; empty if all is well."""
+
+    def __init__(
+        self,
+        *,
+        server: Global___ServerInfo | None = ...,
+        replicas: _abc.Iterable[Global___ReplicaStatus] | None = ...,
+        roots: _abc.Iterable[Global___RootStatus] | None = ...,
+        pools: _abc.Iterable[Global___PoolStatus] | None = ...,
+        degraded: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["server", b"server"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "pools", b"pools", "replicas", b"replicas", "roots", b"roots", "server", b"server"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FederationStatus: _TypeAlias = FederationStatus  # noqa: Y015
+
+@_typing.final
+class ReplicaStatus(_message.Message):
+    """One replica."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ConflictsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class RefusalsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    ID_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    ANSWERS_FIELD_NUMBER: _builtins.int
+    READY_FIELD_NUMBER: _builtins.int
+    UPTIME_MS_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    ROOTS_FIELD_NUMBER: _builtins.int
+    PENDING_JOBS_FIELD_NUMBER: _builtins.int
+    UNSETTLED_FIELD_NUMBER: _builtins.int
+    WINDOW_MS_FIELD_NUMBER: _builtins.int
+    BOUND_PER_S_FIELD_NUMBER: _builtins.int
+    CONFLICT_FRACTION_FIELD_NUMBER: _builtins.int
+    REFUSAL_FRACTION_FIELD_NUMBER: _builtins.int
+    CONFLICTS_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
+    TAKEOVERS_FIELD_NUMBER: _builtins.int
+    FENCED_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """Name."""
+    address: _builtins.str
+    """Where it can be reached."""
+    answers: _builtins.bool
+    """It answered in time; if not, the fields below say nothing."""
+    ready: _builtins.bool
+    """It is a member and knows the store's contents."""
+    uptime_ms: _builtins.int
+    """Since its start, in milliseconds."""
+    agents: _builtins.int
+    """Agents that are attached to it."""
+    roots: _builtins.int
+    """Roots that it holds."""
+    pending_jobs: _builtins.int
+    """Jobs of these roots that wait."""
+    unsettled: _builtins.int
+    """Transactions whose outcome is not known yet."""
+    window_ms: _builtins.int
+    """Length of the time that the next fields are about, in milliseconds; a minute, once it runs for longer."""
+    bound_per_s: _builtins.float
+    """Jobs that it bound within that time, for each second."""
+    conflict_fraction: _builtins.float
+    """Of its transactions within that time, the part that others had overtaken."""
+    refusal_fraction: _builtins.float
+    """Of the jobs that it bound within that time, the part that agents refused."""
+    takeovers: _builtins.int
+    """Roots that it took over, since its start."""
+    fenced: _builtins.int
+    """Streams of agents that it ended because a newer epoch had been granted, since its start."""
+    @_builtins.property
+    def conflicts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Transactions that others had overtaken, since its start, by the kind of key that had moved."""
+
+    @_builtins.property
+    def refusals(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Jobs that agents refused, since its start, by reason."""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        address: _builtins.str = ...,
+        answers: _builtins.bool = ...,
+        ready: _builtins.bool = ...,
+        uptime_ms: _builtins.int = ...,
+        agents: _builtins.int = ...,
+        roots: _builtins.int = ...,
+        pending_jobs: _builtins.int = ...,
+        unsettled: _builtins.int = ...,
+        window_ms: _builtins.int = ...,
+        bound_per_s: _builtins.float = ...,
+        conflict_fraction: _builtins.float = ...,
+        refusal_fraction: _builtins.float = ...,
+        conflicts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        refusals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        takeovers: _builtins.int = ...,
+        fenced: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "answers", b"answers", "bound_per_s", b"bound_per_s", "conflict_fraction", b"conflict_fraction", "conflicts", b"conflicts", "fenced", b"fenced", "id", b"id", "pending_jobs", b"pending_jobs", "ready", b"ready", "refusal_fraction", b"refusal_fraction", "refusals", b"refusals", "roots", b"roots", "takeovers", b"takeovers", "unsettled", b"unsettled", "uptime_ms", b"uptime_ms", "window_ms", b"window_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReplicaStatus: _TypeAlias = ReplicaStatus  # noqa: Y015
+
+@_typing.final
+class RootStatus(_message.Message):
+    """Who admits for one root."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROOT_FIELD_NUMBER: _builtins.int
+    REPLICA_FIELD_NUMBER: _builtins.int
+    ALIVE_FIELD_NUMBER: _builtins.int
+    root: _builtins.str
+    """Name of the root."""
+    replica: _builtins.str
+    """Replica that holds it; empty if nobody does."""
+    alive: _builtins.bool
+    """That replica is alive."""
+    def __init__(
+        self,
+        *,
+        root: _builtins.str = ...,
+        replica: _builtins.str = ...,
+        alive: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alive", b"alive", "replica", b"replica", "root", b"root"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RootStatus: _TypeAlias = RootStatus  # noqa: Y015
+
+@_typing.final
+class PoolStatus(_message.Message):
+    """One pool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STATE_FIELD_NUMBER: _builtins.int
+    REPLICA_FIELD_NUMBER: _builtins.int
+    SUMMARY_AGE_MS_FIELD_NUMBER: _builtins.int
+    GANGS_FIELD_NUMBER: _builtins.int
+    UNACKNOWLEDGED_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    state: _builtins.str
+    """`healthy`, `stale`, `detached`, `starting`, `cordoned`, `draining`."""
+    replica: _builtins.str
+    """Replica that has its agent's stream; empty if none."""
+    summary_age_ms: _builtins.int
+    """Age of its last summary in milliseconds; -1 if there is none."""
+    gangs: _builtins.int
+    """Gangs that are bound there."""
+    unacknowledged: _builtins.int
+    """Of these, how many its agent has not answered yet."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        state: _builtins.str = ...,
+        replica: _builtins.str = ...,
+        summary_age_ms: _builtins.int = ...,
+        gangs: _builtins.int = ...,
+        unacknowledged: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gangs", b"gangs", "name", b"name", "replica", b"replica", "state", b"state", "summary_age_ms", b"summary_age_ms", "unacknowledged", b"unacknowledged"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolStatus: _TypeAlias = PoolStatus  # noqa: Y015

@@ -40,6 +40,11 @@ class ServerServiceStub(object):
                 request_serializer=hanse_dot_api_dot_v1_dot_server__service__pb2.GetServerInfoRequest.SerializeToString,
                 response_deserializer=hanse_dot_api_dot_v1_dot_server__service__pb2.ServerInfo.FromString,
                 _registered_method=True)
+        self.GetStatus = channel.unary_unary(
+                '/hanse.api.v1.ServerService/GetStatus',
+                request_serializer=hanse_dot_api_dot_v1_dot_server__service__pb2.GetStatusRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_server__service__pb2.FederationStatus.FromString,
+                _registered_method=True)
 
 
 class ServerServiceServicer(object):
@@ -53,6 +58,13 @@ class ServerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetStatus(self, request, context):
+        """How the whole federation is: replicas, who holds what, pools, and what is degraded.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ServerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +72,11 @@ def add_ServerServiceServicer_to_server(servicer, server):
                     servicer.GetServerInfo,
                     request_deserializer=hanse_dot_api_dot_v1_dot_server__service__pb2.GetServerInfoRequest.FromString,
                     response_serializer=hanse_dot_api_dot_v1_dot_server__service__pb2.ServerInfo.SerializeToString,
+            ),
+            'GetStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetStatus,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_server__service__pb2.GetStatusRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_server__service__pb2.FederationStatus.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +107,33 @@ class ServerService(object):
             '/hanse.api.v1.ServerService/GetServerInfo',
             hanse_dot_api_dot_v1_dot_server__service__pb2.GetServerInfoRequest.SerializeToString,
             hanse_dot_api_dot_v1_dot_server__service__pb2.ServerInfo.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.ServerService/GetStatus',
+            hanse_dot_api_dot_v1_dot_server__service__pb2.GetStatusRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_server__service__pb2.FederationStatus.FromString,
             options,
             channel_credentials,
             insecure,

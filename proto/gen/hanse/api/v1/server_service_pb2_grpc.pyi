@@ -35,6 +35,8 @@ class ServerServiceStub:
     def __new__(cls, channel: _aio.Channel) -> ServerServiceAsyncStub: ...
     GetServerInfo: _grpc.UnaryUnaryMultiCallable[_server_service_pb2.GetServerInfoRequest, _server_service_pb2.ServerInfo]
     """The server and its federation."""
+    GetStatus: _grpc.UnaryUnaryMultiCallable[_server_service_pb2.GetStatusRequest, _server_service_pb2.FederationStatus]
+    """How the whole federation is: replicas, who holds what, pools, and what is degraded."""
 
 @_typing.type_check_only
 class ServerServiceAsyncStub(ServerServiceStub):
@@ -43,6 +45,8 @@ class ServerServiceAsyncStub(ServerServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetServerInfo: _aio.UnaryUnaryMultiCallable[_server_service_pb2.GetServerInfoRequest, _server_service_pb2.ServerInfo]  # type: ignore[assignment]
     """The server and its federation."""
+    GetStatus: _aio.UnaryUnaryMultiCallable[_server_service_pb2.GetStatusRequest, _server_service_pb2.FederationStatus]  # type: ignore[assignment]
+    """How the whole federation is: replicas, who holds what, pools, and what is degraded."""
 
 class ServerServiceServicer(metaclass=_abc_1.ABCMeta):
     """Tells who answers."""
@@ -54,5 +58,13 @@ class ServerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_server_service_pb2.ServerInfo, _abc.Awaitable[_server_service_pb2.ServerInfo]]:
         """The server and its federation."""
+
+    @_abc_1.abstractmethod
+    def GetStatus(
+        self,
+        request: _server_service_pb2.GetStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_server_service_pb2.FederationStatus, _abc.Awaitable[_server_service_pb2.FederationStatus]]:
+        """How the whole federation is: replicas, who holds what, pools, and what is degraded."""
 
 def add_ServerServiceServicer_to_server(servicer: ServerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -299,3 +299,127 @@ class Occurrence(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Occurrence: _TypeAlias = Occurrence  # noqa: Y015
+
+@_typing.final
+class FetchVitalsRequest(_message.Message):
+    """FetchVitalsRequest asks how a replica is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEDERATION_FIELD_NUMBER: _builtins.int
+    federation: _builtins.str
+    """Identity of the asker's federation; another one is refused with FAILED_PRECONDITION."""
+    def __init__(
+        self,
+        *,
+        federation: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["federation", b"federation"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchVitalsRequest: _TypeAlias = FetchVitalsRequest  # noqa: Y015
+
+@_typing.final
+class FetchVitalsResponse(_message.Message):
+    """FetchVitalsResponse is a replica's account of itself."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class LatelyEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    REPLICA_FIELD_NUMBER: _builtins.int
+    READY_FIELD_NUMBER: _builtins.int
+    UPTIME_S_FIELD_NUMBER: _builtins.int
+    AGENTS_FIELD_NUMBER: _builtins.int
+    ROOTS_FIELD_NUMBER: _builtins.int
+    PENDING_JOBS_FIELD_NUMBER: _builtins.int
+    UNSETTLED_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    WINDOW_S_FIELD_NUMBER: _builtins.int
+    LATELY_FIELD_NUMBER: _builtins.int
+    replica: _builtins.str
+    """Name of the replica."""
+    ready: _builtins.bool
+    """It is a member and knows the store's contents."""
+    uptime_s: _builtins.float
+    """Since its start, in seconds."""
+    agents: _builtins.int
+    """Pools whose agents are attached to it."""
+    roots: _builtins.int
+    """Roots that are granted to it."""
+    pending_jobs: _builtins.int
+    """Jobs of these roots that wait."""
+    unsettled: _builtins.int
+    """Transactions whose outcome is not known yet."""
+    window_s: _builtins.float
+    """Length in seconds of the time that `lately` is about."""
+    @_builtins.property
+    def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What it counted since its start."""
+
+    @_builtins.property
+    def lately(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """What it counted within that time."""
+
+    def __init__(
+        self,
+        *,
+        replica: _builtins.str = ...,
+        ready: _builtins.bool = ...,
+        uptime_s: _builtins.float = ...,
+        agents: _builtins.int = ...,
+        roots: _builtins.int = ...,
+        pending_jobs: _builtins.int = ...,
+        unsettled: _builtins.int = ...,
+        counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        window_s: _builtins.float = ...,
+        lately: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "counts", b"counts", "lately", b"lately", "pending_jobs", b"pending_jobs", "ready", b"ready", "replica", b"replica", "roots", b"roots", "unsettled", b"unsettled", "uptime_s", b"uptime_s", "window_s", b"window_s"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchVitalsResponse: _TypeAlias = FetchVitalsResponse  # noqa: Y015

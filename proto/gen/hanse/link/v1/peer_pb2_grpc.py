@@ -50,6 +50,11 @@ class PeerServiceStub(object):
                 request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsRequest.SerializeToString,
                 response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsResponse.FromString,
                 _registered_method=True)
+        self.FetchVitals = channel.unary_unary(
+                '/hanse.link.v1.PeerService/FetchVitals',
+                request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsRequest.SerializeToString,
+                response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsResponse.FromString,
+                _registered_method=True)
 
 
 class PeerServiceServicer(object):
@@ -79,6 +84,13 @@ class PeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FetchVitals(self, request, context):
+        """FetchVitals returns how the answering replica is.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -96,6 +108,11 @@ def add_PeerServiceServicer_to_server(servicer, server):
                     servicer.FetchEvents,
                     request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsRequest.FromString,
                     response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsResponse.SerializeToString,
+            ),
+            'FetchVitals': grpc.unary_unary_rpc_method_handler(
+                    servicer.FetchVitals,
+                    request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsRequest.FromString,
+                    response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -180,6 +197,33 @@ class PeerService(object):
             '/hanse.link.v1.PeerService/FetchEvents',
             hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsRequest.SerializeToString,
             hanse_dot_link_dot_v1_dot_peer__pb2.FetchEventsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchVitals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.link.v1.PeerService/FetchVitals',
+            hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsRequest.SerializeToString,
+            hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -47,6 +47,8 @@ class PeerServiceStub:
     """FetchSummaries returns what the asker does not know yet of pools that are attached here."""
     FetchEvents: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchEventsRequest, _peer_pb2.FetchEventsResponse]
     """FetchEvents returns what the answering replica remembers of jobs and pools."""
+    FetchVitals: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchVitalsRequest, _peer_pb2.FetchVitalsResponse]
+    """FetchVitals returns how the answering replica is."""
 
 @_typing.type_check_only
 class PeerServiceAsyncStub(PeerServiceStub):
@@ -62,6 +64,8 @@ class PeerServiceAsyncStub(PeerServiceStub):
     """FetchSummaries returns what the asker does not know yet of pools that are attached here."""
     FetchEvents: _aio.UnaryUnaryMultiCallable[_peer_pb2.FetchEventsRequest, _peer_pb2.FetchEventsResponse]  # type: ignore[assignment]
     """FetchEvents returns what the answering replica remembers of jobs and pools."""
+    FetchVitals: _aio.UnaryUnaryMultiCallable[_peer_pb2.FetchVitalsRequest, _peer_pb2.FetchVitalsResponse]  # type: ignore[assignment]
+    """FetchVitals returns how the answering replica is."""
 
 class PeerServiceServicer(metaclass=_abc_1.ABCMeta):
     """PeerService is served by every global replica, to the others."""
@@ -92,5 +96,13 @@ class PeerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_peer_pb2.FetchEventsResponse, _abc.Awaitable[_peer_pb2.FetchEventsResponse]]:
         """FetchEvents returns what the answering replica remembers of jobs and pools."""
+
+    @_abc_1.abstractmethod
+    def FetchVitals(
+        self,
+        request: _peer_pb2.FetchVitalsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_peer_pb2.FetchVitalsResponse, _abc.Awaitable[_peer_pb2.FetchVitalsResponse]]:
+        """FetchVitals returns how the answering replica is."""
 
 def add_PeerServiceServicer_to_server(servicer: PeerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
