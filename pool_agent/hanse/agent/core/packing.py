@@ -33,9 +33,11 @@ from hanse.shape.classes import Answer, HostClass
 from hanse.shape.lens import SetAsk, Table
 
 WHOLE_HOST_MILLI: Final = 10.0
-RANKINGS_MAX: Final = 512  # kinds of pods whose scores are remembered
+RANKED_ROWS_MAX: Final = 1_000_000  # rows times kinds of pods whose scores are remembered; 24 bytes each
+ALIKE_ROWS_MIN: Final = 64  # rows from which on it pays to look which of them are in one state
 _SCALE: Final = (REACH + HOLD) * WEIGHT
 _NEVER: Final = -1
+_MIX: Final = 0x5851F42D4C957F2D  # odd, and its bits look random: the multiplier of a well-known generator
 _FULL: Final = np.array([DEVICE_MILLI])
 _NONE: Final = np.array([0])
 
@@ -54,11 +56,16 @@ class Spot(NamedTuple):
 
 
 class _Ranking:
-    """Scores of one kind of pods by row, infinite without room, and the version of the row that each was made for."""
+    """Scores of one kind of pods by row, infinite without room, and the version of the row that each was made for.
 
-    __slots__ = ("device_left", "score", "version")
+    Attributes:
+        open_to: by class, and last for nodes that take no pods, whether it may take such pods (`Answer`).
+    """
 
-    def __init__(self, rows: int) -> None:
+    __slots__ = ("device_left", "open_to", "score", "version")
+
+    def __init__(self, rows: int, open_to: Ints) -> None:
+        self.open_to = open_to
         self.version: Ints = np.full(rows, _NEVER, dtype=np.int64)
         self.score: Floats = np.full(rows, np.inf)
         self.device_left: Ints = np.zeros(rows, dtype=np.int64)
@@ -86,7 +93,6 @@ class Packing:
         self._reach: Floats = np.zeros((rows, self._usable.kinds))
         self._pods: Floats = np.zeros((rows, self._usable.kinds))
         self._rankings: dict[tuple[int, int], _Ranking] = {}
-        self._open: dict[int, Ints] = {}
 
     def fits(self, columns: Columns, table: Table, demand: Demand) -> bool:
         """Whether this is still the score over these."""
@@ -131,41 +137,61 @@ class Packing:
 
     def _ranked(self, s: SetAsk, among: Mask | None) -> _Ranking:
         """Scores, made anew for those of the rows that have changed."""
-        ranking = self._rankings.get((s.kind, s.count))
-        if ranking is None:
-            if len(self._rankings) >= RANKINGS_MAX:
-                self._rankings.clear()
-            ranking = self._rankings[s.kind, s.count] = _Ranking(len(self.columns.nodes))
+        ranking = self._remembered(s)
         stale = ranking.version != self.columns.version
         rows = np.flatnonzero(stale if among is None else stale & among)
         if len(rows):
             ranking.version[rows] = self.columns.version[rows]
             ranking.score[rows] = np.inf
-            rows = rows[self._has_room(s, rows)]
-        if len(rows):
-            self._score(s, rows, ranking)
+            rows = rows[self._has_room(s, rows, ranking.open_to)]
+        if len(rows) < ALIKE_ROWS_MIN:
+            if len(rows):
+                self._score(s, rows, ranking)
+            return ranking
+        first, state = self._states(rows)
+        self._score(s, first, ranking)
+        ranking.score[rows], ranking.device_left[rows] = (
+            ranking.score[first][state],
+            ranking.device_left[first][state],
+        )
         return ranking
 
-    def _has_room(self, s: SetAsk, rows: Ints) -> Mask:
+    def _remembered(self, s: SetAsk) -> _Ranking:
+        """The ranking of the kind; the one that was not used for longest goes when there are too many."""
+        key = s.kind, s.count
+        ranking = self._rankings.pop(key, None)
+        if ranking is None:
+            rows = len(self.columns.nodes)
+            if len(self._rankings) * rows >= RANKED_ROWS_MAX:
+                del self._rankings[next(iter(self._rankings))]
+            answers = [int(open_to(self._table, cls, s)) for cls in self._table.classes]
+            ranking = _Ranking(rows, np.array([*answers, int(Answer.NO)], dtype=np.int64))
+        self._rankings[key] = ranking
+        return ranking
+
+    def _has_room(self, s: SetAsk, rows: Ints, open_to_: Ints) -> Mask:
         """Which of the rows hold the pods together."""
         columns = self.columns
-        open_ = self._open_to(s)[columns.number[rows]]
-        mask: Mask = open_ > 0
+        answer = open_to_[columns.number[rows]]
+        mask: Mask = answer > 0
         for name, amount in s.pod.items():
             mask &= columns.left(name)[rows] >= amount * s.count
         if s.pod[GPU_MILLI]:
             mask &= self._devices[rows].max(axis=1) >= s.pod[GPU_MILLI]
-        for at in np.flatnonzero(mask & (open_ == Answer.MAYBE)).tolist():
+        for at in np.flatnonzero(mask & (answer == Answer.MAYBE)).tolist():
             mask[at] = s.selector.matches(columns.nodes[rows[at]].facts.labels)
         return mask
 
-    def _open_to(self, s: SetAsk) -> Ints:
-        """By class, and last for nodes that take no pods, whether it may take such pods (`Answer`)."""
-        found = self._open.get(s.kind)
-        if found is None:
-            answers = [int(open_to(self._table, cls, s)) for cls in self._table.classes]
-            found = self._open[s.kind] = np.array([*answers, int(Answer.NO)], dtype=np.int64)
-        return found
+    def _states(self, rows: Ints) -> tuple[Ints, Ints]:
+        """One row of each different state, and for every row which of them is in its state."""
+        columns = self.columns
+        parts = [columns.number, columns.free, *[columns.left(name) for name in self._usable.names]]
+        state = np.vstack([*[part[rows] for part in parts], self._devices[rows].T])
+        factors = np.cumprod(np.full(len(state), _MIX, dtype=np.int64))  # wraps, which is what a hash does
+        _, first, inverse = np.unique(factors @ state, return_index=True, return_inverse=True)
+        if not np.array_equal(state[:, first][:, inverse], state):
+            return rows, np.arange(len(rows))  # two states of one hash
+        return rows[first], inverse
 
     def _score(self, s: SetAsk, rows: Ints, ranking: _Ranking) -> None:
         columns, usable = self.columns, self._usable
