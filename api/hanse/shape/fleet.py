@@ -264,8 +264,7 @@ class Fleet:
     def look(self, ask: Ask) -> Look:
         """Ask every pool."""
         count = len(self._alive)
-        may_fit = self._alive.copy()
-        held = np.ones(count)
+        may_fit, held = self._alive.copy(), np.ones(count)
         exact = len(ask.sets) < 2
         for s in _softest(ask).sets:
             if not _understood(s):
@@ -276,31 +275,34 @@ class Fleet:
             fits = found >= (s.count if whole else _NEVER)
             if s.preferred:
                 fits &= self._knows(s.preferred)
-            may_fit &= fits | unsure
-            held = np.where(unsure, held, np.minimum(held, found / s.count))
-            exact = exact and not unsure.any() and not s.ragged and s.spread is None
+            if unsure is not None:
+                fits, found = fits | unsure, np.where(unsure, s.count, found)
+            may_fit &= fits
+            np.minimum(held, found / s.count, out=held)
+            exact = exact and unsure is None and not s.ragged and s.spread is None
         return Look(may_fit, exact, held)
 
-    def _most(self, s: SetAsk) -> tuple[Ints, Flags]:
+    def _most(self, s: SetAsk) -> tuple[Ints, Flags | None]:
         """The most pods of the set that one required domain, or everything, could hold; where that is not known."""
         found = np.zeros(len(self._alive) + 1, np.int64)  # the last for parts that are gone
-        unsure = np.zeros(len(self._alive) + 1, np.bool_)
+        unsure: Flags | None = None
         flavor = self._flavors.get(s.flavor)
         if flavor is None:
-            return found[:-1], unsure[:-1]
+            return found[:-1], None
         sight, means = flavor.classes.sight(s), self._meaning(s)
+        gather = np.maximum if s.required else np.add
         for sheet in flavor.sheets.values():
-            if not len(sheet.slots):
-                continue
             number = means.number[sheet.ladders]
-            for n in np.bincount(number)[1:].nonzero()[0].tolist():
-                most = sheet.most(sight, means.roundings[n])
+            seen = np.bincount(number, minlength=1)
+            for n in (seen[1:].nonzero()[0] + 1).tolist():
+                most = sheet.most(sight, means.roundings[n - 1])
+                mine = sheet.slots if seen[n] == len(number) else np.where(number == n, sheet.slots, -1)
                 if most is None:
-                    unsure[sheet.slots[number == n + 1]] = True
+                    unsure = np.zeros(len(found), np.bool_) if unsure is None else unsure
+                    unsure[mine] = True
                 else:
-                    most = np.where(number == n + 1, most, 0)
-                    (np.maximum if s.required else np.add).at(found, sheet.slots, most)
-        return found[:-1], unsure[:-1]
+                    gather.at(found, mine, most)
+        return found[:-1], None if unsure is None else unsure[:-1]
 
     def _meaning(self, s: SetAsk) -> "_Meanings":
         """What the levels that the set names are in each list of levels."""
@@ -326,7 +328,7 @@ class Fleet:
             flavor = self._flavors.get(s.flavor)
             if flavor is not None:
                 numbers, rows = flavor.paired()
-                np.maximum.at(stage, numbers, flavor.classes.sight(s).stage[rows])
+                np.maximum.at(stage, numbers, flavor.classes.stages(s)[rows])
             named = (s.required, s.preferred, s.balanced, s.spread.level if s.spread else "")
             levels = {level for level in (*named, *[x.level for x in s.slices]) if level}
             known = np.logical_and.reduce([self._knows(level) for level in levels] or [look.may_fit | True])

@@ -27,6 +27,7 @@ _KEYS_KEPT_MAX: Final = 256  # label keys whose values are kept as columns
 _ABSENT: Final = -1
 _UNTOLD: Final = -2  # the shape does not say whether hosts of the class carry the label
 PASSED: Final = 4
+_NO_GPUS: Final = AMOUNT_MAX
 _OFFERS_KEPT_MAX: Final = 1_024
 _CODE: Final = 2**32  # more than the pods of any gang
 
@@ -50,15 +51,12 @@ class Sight:
 
     Attributes:
         densities: what `density` counts from 1; 0 stands for classes that cannot take one pod.
-        density, full, stage: by class, with one more for "no class" at the end.
-        full: GPUs of a host.
-        stage: how far the class came: 1 its labels were refused, 2 its taints, 3 its resources, 4 none of these.
+        density, full: by class, with one more for "no class" at the end; `full` are the GPUs of a host.
     """
 
     densities: tuple[Density, ...]
     density: Ints
     full: Ints
-    stage: Ints
 
 
 class _Hardware(NamedTuple):
@@ -79,11 +77,20 @@ class _Known(NamedTuple):
     taint: Ints
 
 
-class _Offer(NamedTuple):
-    """One resource by hardware: an exact pod's share of it, and the most there is. Its own GPUs bind nobody here."""
+class _Offers(NamedTuple):
+    """Some resources of hardware, to pods that take some GPUs of it. Its own GPUs bind nobody here.
+
+    Attributes:
+        share: [resource, hardware] an exact pod's share.
+        most: [resource, hardware] the most there is.
+        full: by hardware, pods on a host that is free; _NO_GPUS for pods without GPUs, 0 if they take too many.
+        code: by hardware, the GPUs of a pod in the code of its density.
+    """
 
     share: Ints
     most: Ints
+    full: Ints
+    code: Ints
 
 
 class Classes:
@@ -97,7 +104,7 @@ class Classes:
         self._labels: dict[int, Ints] = {}  # by hash of key: hash of the value each class has, _ABSENT, _UNTOLD
         self._hardware: dict[_Hardware, int] = {}
         self._known = _columns(self._hardware)
-        self._offers: dict[tuple[str, tuple[int, ...]], _Offer] = {}
+        self._offers: dict[tuple[tuple[str, ...], tuple[int, ...]], _Offers] = {}
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -127,53 +134,45 @@ class Classes:
     def sight(self, s: SetAsk) -> Sight:
         """How the set sees every class."""
         numbers, densities = self._densest(s)
-        tolerated = self._tolerated(s)
-        stage = np.where(tolerated, np.where(numbers > 0, PASSED, 3), 2)[self._of]
-        density = np.where(tolerated, numbers, 0)[self._of]
+        if any(self._known.taints):
+            numbers = np.where(self._tolerated(s), numbers, 0)
+        density = numbers[self._of]
         if s.selector.terms:
-            chosen = self._selected(s.selector)
-            density, stage = np.where(chosen, density, 0), np.where(chosen, stage, 1)
-        return Sight(densities, np.append(density, 0), self._full, np.append(stage, 0))
+            density = np.where(self._selected(s.selector), density, 0)
+        return Sight(densities, np.append(density, 0), self._full)
+
+    def stages(self, s: SetAsk) -> Ints:
+        """By class, how far it comes: 1 its labels are refused, 2 taints, 3 resources, PASSED none of these."""
+        numbers, _ = self._densest(s)
+        reached = np.where(self._tolerated(s), np.where(numbers > 0, PASSED, 3), 2)[self._of]
+        return np.where(self._selected(s.selector), reached, 1) if s.selector.terms else reached
 
     # ---- resources and taints --------------------------------------------------------------------------------
 
     def _densest(self, s: SetAsk) -> tuple[Ints, tuple[Density, ...]]:
         """By hardware, `HostClass.pods_per_host` for all of it: the number of its density, 0 for no pod at all."""
-        full = self._known.full
-        asked = tuple([s.pod[name] for name in self._known.gpu])
-        gpus = self._gpus(asked)
-        exact, rest = gpus > 0, np.full_like(full, max(s.count, FREE))
-        for name, amount in s.pod.items():
-            offered = self._offer(name, asked)
-            exact &= offered.share >= amount
-            if amount > 0:
-                np.minimum(rest, _pods(name, offered.most, amount), out=rest)
-        most = np.where(exact | ((gpus > 0) & (rest >= full // np.maximum(gpus, 1))), FREE, rest)
-        code = np.where((gpus > full) | (most < 1), 0, gpus * _CODE + most)
+        names = tuple(s.pod)
+        offers = self._offer(names, tuple([s.pod[name] for name in self._known.gpu]))
+        amounts = np.array(list(s.pod.values()), np.int64)[:, np.newaxis]
+        pods = offers.most // amounts
+        if GPU_MILLI in s.pod:  # see `most_pods` of `classes`
+            at = names.index(GPU_MILLI)
+            pods[at] = offers.most[at] // DEVICE_MILLI * (DEVICE_MILLI // s.pod[GPU_MILLI])
+        rest = np.minimum(pods.min(axis=0), max(s.count, FREE))
+        exact = (offers.share >= amounts).all(axis=0) | (rest >= offers.full)
+        code = np.where(rest < 1, 0, offers.code + np.where(exact & (offers.full > 0), FREE, rest))
+        code = np.where(offers.full == 0, 0, code)
         codes = sorted(set(code.tolist()) | {0})
         return np.searchsorted(codes, code), tuple([Density(*divmod(c, _CODE)) for c in codes[1:]])
 
-    def _gpus(self, asked: tuple[int, ...]) -> Ints:
-        """GPUs that a pod takes, by hardware."""
-        gpus = np.zeros_like(self._known.full)
-        for own, amount in zip(self._known.gpu.values(), asked, strict=True):
-            gpus += own * amount
-        return gpus
-
-    def _offer(self, name: str, asked: tuple[int, ...]) -> "_Offer":
-        """Of one resource, to pods that ask for so many GPUs of each name."""
-        found = self._offers.get((name, asked))
+    def _offer(self, names: tuple[str, ...], asked: tuple[int, ...]) -> "_Offers":
+        """Of these resources, to pods that ask for so many GPUs of each name."""
+        found = self._offers.get((names, asked))
         if found is None:
             if len(self._offers) >= _OFFERS_KEPT_MAX:
                 self._offers.clear()
-            wares = list(self._hardware)
-            pairs = zip(wares, self._gpus(asked).tolist(), strict=True)
-            shares = [
-                AMOUNT_MAX if w.gpu == name else offer(name, w.others[name]) * min(g, w.gpus) // max(w.gpus, 1)
-                for w, g in pairs
-            ]
-            most = [AMOUNT_MAX if w.gpu == name else at_most(name, w.others[name]) for w in wares]
-            found = self._offers[name, asked] = _Offer(np.array(shares, np.int64), np.array(most, np.int64))
+            gpus = [dict(zip(self._known.gpu, asked, strict=True)).get(w.gpu, 0) for w in self._hardware]
+            found = self._offers[names, asked] = _offers(list(self._hardware), names, gpus)
         return found
 
     def _tolerated(self, s: SetAsk) -> Flags:
@@ -227,9 +226,16 @@ def _columns(hardware: Iterable[_Hardware]) -> _Known:
     )
 
 
-def _pods(name: str, most: Ints, amount: int) -> Ints:
-    """See `most_pods` of `classes`."""
-    return most // DEVICE_MILLI * (DEVICE_MILLI // amount) if name == GPU_MILLI else most // amount
+def _offers(wares: Sequence[_Hardware], names: Sequence[str], gpus: Sequence[int]) -> _Offers:
+    pairs = list(zip(wares, gpus, strict=True))
+    share = [
+        [AMOUNT_MAX if w.gpu == n else offer(n, w.others[n]) * min(g, w.gpus) // max(w.gpus, 1) for w, g in pairs]
+        for n in names
+    ]
+    most = [[AMOUNT_MAX if w.gpu == n else at_most(n, w.others[n]) for w in wares] for n in names]
+    full = [w.gpus // g if g else _NO_GPUS for w, g in pairs]
+    columns = (share, most, full, [g * _CODE for g in gpus])
+    return _Offers(*[np.array(column, np.int64) for column in columns])
 
 
 def _told(label: int, cls: HostClass, table: Table) -> int:

@@ -286,7 +286,8 @@ def prepare(request: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
         raise ValueError(f"{len(flavors)} flavors for {len(request.sets)} pod sets; give one for each")
     index = tuple(i for i, s in enumerate(request.sets) if s.count > 0)
     ask = Ask(request, tuple(_set_ask(request.sets[i], flavors[i]) for i in index), index)
-    return replace(ask, softer=_softer(ask))
+    softer = _softer(ask)
+    return replace(ask, softer=softer) if softer else ask
 
 
 @dataclass(frozen=True, slots=True)
