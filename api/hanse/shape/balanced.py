@@ -3,9 +3,10 @@
 Which number of domains is used does not change: fewest at every level from the top down to the balanced one, as for
 any gang. Among all such choices the largest share is made as small as possible, then the smallest share as large as
 possible, both by bisection: domains are treated as if none held more than the first bound, and as if those that hold
-less than the second held nothing, and `solve` says whether the number of domains stays what it was. In the domains
-that are found the pods are then shared out, one step (slice) more to the roomiest where they do not divide, and each
-share is placed as `solve` places it. Slices of a coarser level keep their sizes: pods are shared out inside each.
+less than the second held nothing, and `solve`, on the tree above them, says whether their number stays what it was.
+Pods are then shared out over the domains that it found, one step (slice) more to the roomiest where they do not
+divide, and each share is placed as `solve` places it. Slices of a coarser level keep their sizes: pods are shared out
+inside each.
 """
 
 from collections.abc import Iterator
@@ -34,8 +35,8 @@ def balance(cap: Cap, lens: Lens, depth: int, n: int) -> Found:
     prefix = found.cost[: depth + 1]
 
     def holds(least: int, most: int) -> bool:
-        clipped = bounded(cap, lens, Bounds(depth, least, most), -1)
-        return clipped.fit >= n and solve(clipped, n).cost[: depth + 1] == prefix
+        short = trimmed(cap, lens, Bounds(depth, least, most), -1)
+        return short.fit >= n and solve(short, n).cost[: depth + 1] == prefix
 
     low, high = -(-n // (parts * step)), cap.peak[depth + 1] // step
     while low < high:
@@ -46,41 +47,31 @@ def balance(cap: Cap, lens: Lens, depth: int, n: int) -> Found:
     while low < high:
         middle = (low + high + 1) // 2
         low, high = (middle, high) if holds(middle * step, most) else (low, middle - 1)
-    even = solve(bounded(cap, lens, Bounds(depth, low * step, most), -1), n)
-    return _shared(cap, lens, even.take, Bounds(depth, low * step, most), -1)
+    bounds = Bounds(depth, low * step, most)
+    return _shared(cap, lens, solve(trimmed(cap, lens, bounds, -1), n).take, bounds, -1)
 
 
-def bounded(cap: Cap, lens: Lens, bounds: Bounds, at: int) -> Cap:
-    """The capacity if every domain of the bounds' depth holds their most, or nothing if it holds less than their
-    least. `at` is the depth of `cap` itself."""
-    if at == bounds.depth:
-        fit = min(cap.fit, bounds.most) if cap.fit >= bounds.least else 0
-        peak = tuple([min(fit, below) for below in cap.peak])
-        return Cap(
-            cap.node, fit, cap.kids, cap.hist, step=cap.step, peak=peak, free=cap.free, whole=cap.whole,
-            whole_hosts=cap.whole_hosts, capped=True,
-        )  # fmt: skip
-    if not cap.kids:
-        step = lens.steps[-1]
-        room = bounds.most // step * step
-        hist = [
-            (min(most, room), hosts, i, free, full) for most, hosts, i, free, full in cap.hist if most >= bounds.least
-        ]
-        low = lowest(cap.node, hist, lens, at, free=cap.free, whole=cap.whole, whole_hosts=cap.whole_hosts)
-        return _capped(low)
-    kids = tuple([(bounded(kid, lens, bounds, at + 1), copies) for kid, copies in cap.kids])
-    return _capped(joined(cap.node, kids, lens, at))
+def trimmed(cap: Cap, lens: Lens, bounds: Bounds, at: int) -> Cap:
+    """The tree down to the bounds' depth, whose domains stand as if they were hosts: with no more than the most, and
+    not at all if they hold less than the least. `at` is the depth of `cap` itself."""
+    if at + 1 < bounds.depth:
+        kids = tuple([(trimmed(kid, lens, bounds, at + 1), copies) for kid, copies in cap.kids])
+        return joined(None, kids, lens, at)
+    most = bounds.most // lens.steps[bounds.depth] * lens.steps[bounds.depth]
+    parts = [(min(fit, most), many, i, 0, 0) for i, (fit, many) in _parts(cap) if fit and fit >= bounds.least]
+    return lowest(None, parts, lens, at, free=0, whole=cap.whole, whole_hosts=0)
 
 
-def _capped(cap: Cap) -> Cap:
-    cap.capped = True
-    cap.peak = tuple([min(cap.fit, below) for below in cap.peak])
-    return cap
+def _parts(cap: Cap) -> Iterator[tuple[int, tuple[int, int]]]:
+    """(index, (fit, how many)) of the children, or of the bins of a lowest domain."""
+    if cap.kids:
+        return ((i, (kid.fit, copies)) for i, (kid, copies) in enumerate(cap.kids))
+    return ((i, (most, hosts)) for most, hosts, i, _, _ in cap.hist)
 
 
 def _shared(cap: Cap, lens: Lens, take: Take, bounds: Bounds, at: int) -> Found:
     """The pods of a take, shared out anew over the domains of the depth that it uses."""
-    if any(lens.floors[max(at, 0) + 1 : bounds.depth]):
+    if any(lens.floors[at + 1 : bounds.depth]):
         return together(
             cap,
             [
@@ -96,32 +87,26 @@ def _shared(cap: Cap, lens: Lens, take: Take, bounds: Bounds, at: int) -> Found:
 
 def _rooms(cap: Cap, take: Take, bounds: Bounds, at: int) -> Iterator[int]:
     """What each used domain of the depth may hold, in the order of the take."""
-    if not cap.kids:
-        caps = {i: most for most, _, i, _, _ in cap.hist}
-        yield from (min(caps[i], bounds.most) for i, hosts, _ in take.hosts for _ in range(hosts))
+    if at + 1 == bounds.depth:
+        fits = dict(_parts(cap))
+        yield from (min(fits[i][0], bounds.most) for i, many, _ in take.hosts for _ in range(many))
         return
     for i, copies, below in take.kids:
-        kid = cap.kids[i][0]
         for _ in range(copies):
-            if at + 1 == bounds.depth:
-                yield min(kid.fit, bounds.most)
-            else:
-                yield from _rooms(kid, below, bounds, at + 1)
+            yield from _rooms(cap.kids[i][0], below, bounds, at + 1)
 
 
 def _given(cap: Cap, take: Take, bounds: Bounds, at: int, shares: Iterator[int]) -> Found:
     """The same domains with these shares."""
-    if not cap.kids:
-        caps = {i: most for most, _, i, _, _ in cap.hist}
-        hosts = tuple([(i, 1, next(shares)) for i, many, _ in take.hosts for _ in range(many)])
-        return Found((len(hosts), sum([caps[i] for i, _, _ in hosts])), Take(hosts))
-    parts: list[tuple[int, int, Found]] = []
-    for i, copies, below in take.kids:
-        kid = cap.kids[i][0]
-        for _ in range(copies):
-            last = at + 1 == bounds.depth
-            parts.append((i, 1, solve(kid, next(shares)) if last else _given(kid, below, bounds, at + 1, shares)))
-    return together(cap, parts)
+    if at + 1 < bounds.depth:
+        kids = [(i, below) for i, copies, below in take.kids for _ in range(copies)]
+        return together(cap, [(i, 1, _given(cap.kids[i][0], below, bounds, at + 1, shares)) for i, below in kids])
+    used = [(i, next(shares)) for i, many, _ in take.hosts for _ in range(many)]
+    if cap.kids:
+        return together(cap, [(i, 1, solve(cap.kids[i][0], share)) for i, share in used])
+    fits = dict(_parts(cap))
+    hosts = tuple([(i, 1, share) for i, share in used])
+    return Found((len(hosts), sum([fits[i][0] for i, _ in used])), Take(hosts))
 
 
 def _even(rooms: list[int], n: int, step: int) -> list[int]:

@@ -58,6 +58,13 @@ def test_balanced_shares_are_even_over_the_fewest_racks(
     assert by_rack(found) == expected
 
 
+def test_slices_of_a_coarser_level_keep_their_sizes() -> None:
+    asked = with_topology(pods(12, 1), Topology(slices=(Slice(6, RACK),), balanced=HOST))
+    (found,) = placed(pool(racks(2, 2)), asked)
+    assert by_rack(found) == [6, 6]
+    assert sorted(found.values()) == [3, 3, 3, 3]
+
+
 def test_k17_more_than_there_is_is_refused() -> None:
     assert refused(pool(racks(9, 6, 4, 2)), balanced(22)).reason is Reason.SHAPE
 
