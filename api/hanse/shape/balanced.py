@@ -51,6 +51,26 @@ def balance(cap: Cap, lens: Lens, depth: int, n: int) -> Found:
     return _shared(cap, lens, solve(trimmed(cap, lens, bounds, -1), n).take, bounds, -1)
 
 
+def deal(cap: Cap, lens: Lens, depth: int, n: int) -> Found:
+    """n pods over the fewest domains from the top down to a depth of which each may be given a bounded number.
+
+    What `solve` finds on a large tree after a long search, but for what is below that depth: how many places are used
+    there is the least for each share, and not for the sum of them.
+    """
+    take = solve(trimmed(cap, lens, Bounds(depth, 0, n), -1), n).take
+    shares = iter([pods for many, pods in _dealt(take) for _ in range(many)])
+    return _given(cap, take, Bounds(depth, 0, n), -1, shares)
+
+
+def _dealt(take: Take) -> Iterator[tuple[int, int]]:
+    """(how many, pods of each) of what stands for hosts in a trimmed tree, in the order of the take."""
+    for _, many, pods in take.hosts:
+        yield many, pods
+    for _, copies, below in take.kids:
+        for _ in range(copies):
+            yield from _dealt(below)
+
+
 def trimmed(cap: Cap, lens: Lens, bounds: Bounds, at: int) -> Cap:
     """The tree down to the bounds' depth, whose domains stand as if they were hosts: with no more than the most, and
     not at all if they hold less than the least. `at` is the depth of `cap` itself."""

@@ -336,7 +336,8 @@ class Layers:
     ) -> Lens:
         """The lens of these layers over rows that are rounded by them."""
         exclusive = self.exclusive if self.exclusive < len(self.floors) else -1
-        return Lens(rows, full, self.floors, self.steps, exclusive, certain, self.caps[:-1], ragged, rich)
+        caps = self.caps[:-1] if any(self.caps[:-1]) else ()
+        return Lens(rows, full, self.floors, self.steps, exclusive, certain, caps, ragged, rich)
 
     @property
     def bare(self) -> "Layers":

@@ -1,8 +1,8 @@
 """The best place for one pod set in a shape."""
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from hanse.shape.balanced import balance
+from hanse.shape.balanced import balance, deal
 from hanse.shape.capacity import Cap, capacity, joined
 from hanse.shape.fill import filled
 from hanse.shape.lens import Ladder, Lens, Refused, SetAsk
@@ -10,6 +10,8 @@ from hanse.shape.ragged import solve_ragged
 from hanse.shape.shape import Shape
 from hanse.shape.single import on_one_host, score
 from hanse.shape.solve import Cost, Found, Take, solve
+
+SEARCH_CELLS_MAX: Final = 20_000  # domains times pods of a spread gang up to which all choices are searched
 
 
 class View(NamedTuple):
@@ -131,7 +133,12 @@ def _best_of(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
 
 def _solved(v: View, s: SetAsk) -> Found:
     over = v.rungs.find(s.balanced) if s.balanced else None
-    return solve(v.cap, s.count) if over is None else balance(v.cap, v.lens, over, s.count)
+    if over is not None:
+        return balance(v.cap, v.lens, over, s.count)
+    level = v.rungs.find(s.spread.level) if s.spread is not None and v.lens.caps else None
+    if level is not None and v.cap.full[level] * s.count > SEARCH_CELLS_MAX:
+        return deal(v.cap, v.lens, level, s.count)
+    return solve(v.cap, s.count)
 
 
 def _stretched(cost: Cost, depth: int) -> Cost:

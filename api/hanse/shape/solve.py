@@ -216,8 +216,8 @@ def inside_one(cost: Cost, fit: int) -> Cost:
 def _over_many(cap: Cap, n: int) -> Found:
     count = fewest(cap.census[0], n)
     if cap.capped:  # what follows takes children for the sum of their parts, but for the bounds of the proof
-        found = _greedy(cap, n, count)
-        return found if _proven(cap, n, found.cost) else _by_search(cap, n, found)
+        quick = _greedy(cap, n, count)
+        return quick if _proven(cap, n, quick.cost) else _by_search(cap, n, quick)
     sets = sets_of(cap, count, n)
     found: Found | None = None
     if sets is None or cap.height == LOW_HEIGHT:
