@@ -7,13 +7,13 @@ children's by adding these one after the other, with at most one of them the hol
 much slower than `solve`; gangs whose pods divide never come here.
 
 Cost is that of `solve`: domains used from the top down, hosts, then the summed fits of the used domains. The fit of
-the domain that holds the rest is the most pods it could hold beside it. A cost is one integer, components side by
-side, most important first; if it does not fit into 62 bits the arrays hold Python's integers.
+the domain that holds the rest is the most pods it could hold beside it. A cost is one 62-bit integer, components side
+by side, most important first; where they are too many, fits of the finest levels are left out and decide nothing.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from hanse.shape.lens import Layers
 from hanse.shape.solve import Cost, Found, Take, solve
 from hanse.shape.tightest import least_sums
 
-Prices = NDArray[Any]  # packed costs: int64, or Python integers where these are too short
+Prices = NDArray[np.int64]  # packed costs
 
 PACKED_BITS_MAX: Final = 60
 _NOBODY: Final = -1  # cannot hold the rest
@@ -93,26 +93,24 @@ class _Search:
     def __init__(self, cap: Cap, layers: Layers, n: int) -> None:
         self._layers = layers
         self._n = n
-        self._shifts = _shifts(cap)
-        exact = self._shifts[-1] <= PACKED_BITS_MAX
-        self._dtype: Any = np.int64 if exact else object
-        self._far = 1 << self._shifts[-1]
+        self._counts, self._fits, bits = _shifts(cap, n)
+        self._far = 1 << bits
+        self._held = [0] * cap.height  # fits of the places that are used, by level
         self._seen: dict[Cap, _Tables] = {}
         self.root = self.tables(cap, -1)
 
     def found(self) -> Found:
         """The cheapest placement of all pods."""
         at = self._n // self.root.step
-        cost = _unpacked(int(self.root.rest[at]), self._shifts)
-        return Found(cost, self._given(self.root, -1, at, rest=True))
+        take = self._given(self.root, -1, at, rest=True)
+        return Found((*_unpacked(int(self.root.rest[at]), self._counts), *self._held), take)
 
     def _rest(self, step: int) -> int:
         return self._n % step
 
     def _use(self, level: int, fit: int) -> int:
         """The price of using one place of a level, 0 for the coarsest."""
-        half = len(self._shifts) // 2
-        return (1 << self._shifts[level]) + (fit << self._shifts[half + level])
+        return (1 << self._counts[level]) + (fit << self._fits[level] if level < len(self._fits) else 0)
 
     # ---- tables ------------------------------------------------------------------------------------------
 
@@ -143,7 +141,7 @@ class _Search:
         most_rest = whole if not rest else whole + max(gains) if gains else _NOBODY
         step, most, most_rest = self._bounds(cap, depth, whole, most_rest)
         width = min(max(whole, most_rest), self._n) // part + 1
-        sums = [np.full(width, self._far, dtype=self._dtype) for _ in range(2)]
+        sums = [np.full(width, self._far, dtype=np.int64) for _ in range(2)]
         sums[0][0] = 0
         stages: list[_Stage] = []
         for i, (kid, (_, copies)) in enumerate(zip(kids, cap.kids, strict=True)):
@@ -179,7 +177,7 @@ class _Search:
         plain = self._prices(depth, *least_sums(hosts.parts, hosts.whole, exact=True), part)
         if not hosts.rest:
             return self._cut(cap, step, most, most_rest, part, plain, plain)
-        with_rest = np.full(max(0, most_rest) // part + 1, self._far, dtype=self._dtype)
+        with_rest = np.full(max(0, most_rest) // part + 1, self._far, dtype=np.int64)
         for at in range(len(hosts.holders) if most_rest >= 0 else 0):
             self._hold_rest(with_rest, hosts, at, depth)
         return self._cut(cap, step, most, most_rest, part, plain, with_rest)
@@ -195,10 +193,10 @@ class _Search:
         prices[: len(cand)] = np.minimum(prices[: len(cand)], cand)
 
     def _prices(self, depth: int, hosts: list[int], sums: list[int], part: int) -> Prices:
-        half = len(self._shifts) // 2
-        count, fit = self._shifts[depth + 1], self._shifts[half + depth + 1]
-        pairs = zip(hosts[::part], sums[::part], strict=True)
-        return np.array([(used << count) + (held << fit) for used, held in pairs], dtype=self._dtype)
+        prices = np.array(hosts[::part], dtype=np.int64) << self._counts[depth + 1]
+        if depth + 1 < len(self._fits):
+            prices += np.array(sums[::part], dtype=np.int64) << self._fits[depth + 1]
+        return prices
 
     # ---- what was chosen ---------------------------------------------------------------------------------
 
@@ -217,6 +215,7 @@ class _Search:
                 offer = stage.offers[at]
                 give = min(offer.steps, left)
                 kid = tables.kids[stage.kid]
+                self._held[depth + 1] += kid.most_rest if offer.rest else kid.most
                 out.append((stage.kid, 1, self._given(kid, depth + 1, give, rest=offer.rest)))
                 left, rest = left - give, rest and not offer.rest
         return Take((), tuple(out))
@@ -224,7 +223,7 @@ class _Search:
     def _on_hosts(self, cap: Cap, pods: int, rest: int) -> Take:
         hosts = _Hosts(cap, self._layers, rest)
         if not rest:
-            return Take(_filled(hosts.hist, pods))
+            return Take(self._filled(hosts.hist, pods))
         best: tuple[tuple[int, int], int, int] | None = None
         for at in range(len(hosts.holders)):
             others, beside = hosts.without(at)
@@ -236,7 +235,18 @@ class _Search:
         assert best is not None
         _, at, left = best
         bin_of = hosts.holders[at][1]
-        return Take((*_filled(hosts.hist_without(at), left), (bin_of, 1, pods - left)))
+        self._held[-1] += hosts.without(at)[1] + rest
+        return Take((*self._filled(hosts.hist_without(at), left), (bin_of, 1, pods - left)))
+
+    def _filled(self, hist: list[tuple[int, int, int]], pods: int) -> tuple[tuple[int, int, int], ...]:
+        """The fewest hosts that hold so many pods."""
+        if not pods:
+            return ()
+        full = tuple([(size, many, i, 0, 0) for size, many, i in sorted(hist, key=_largest_first)])
+        fit = sum([size * many for size, many, _ in hist])
+        found = solve(Cap(None, fit, (), full, step=1, peak=(fit, full[0][0]), free=0), pods)
+        self._held[-1] += found.cost[-1]
+        return found.take.hosts
 
 
 class _Hosts:
@@ -288,14 +298,8 @@ def _parts(hist: list[tuple[int, int, int]]) -> tuple[tuple[int, int], ...]:
     return tuple(sorted(counts.items(), reverse=True))
 
 
-def _filled(hist: list[tuple[int, int, int]], pods: int) -> tuple[tuple[int, int, int], ...]:
-    """The fewest hosts that hold so many pods."""
-    if not pods:
-        return ()
-    full = [(size, many, i, 0, 0) for size, many, i in sorted(hist, key=lambda entry: -entry[0])]
-    fit = sum([size * many for size, many, _ in hist])
-    cap = Cap(None, fit, (), tuple(full), step=1, peak=(fit, full[0][0]), free=0, whole=False, whole_hosts=0)
-    return solve(cap, pods).take.hosts
+def _largest_first(entry: tuple[int, int, int]) -> int:
+    return -entry[0]
 
 
 def _added(sums: list[Prices], offers: list[_Offer], kid: int) -> tuple[list[Prices], _Stage]:
@@ -313,7 +317,7 @@ def _added(sums: list[Prices], offers: list[_Offer], kid: int) -> tuple[list[Pri
 
 
 def _lower(prices: Prices, cand: Prices, picks: NDArray[np.int32], at: int) -> None:
-    better = np.asarray(cand < prices, dtype=bool)
+    better = cand < prices
     prices[better] = cand[better]
     picks[better] = at
 
@@ -324,18 +328,20 @@ def _jumps(prices: Prices) -> list[tuple[int, int]]:
     return [(i, p) for i, p in enumerate(values) if i + 1 == len(values) or values[i + 1] != p]
 
 
-def _shifts(cap: Cap) -> tuple[int, ...]:
-    """Where counts and fits of every level stand in a packed cost, then how many bits there are in all."""
-    places = [sum([n for _, n in level]) for level in cap.census]
-    pods = sum([fit * n for fit, n in cap.census[-1]])
-    widths = [n.bit_length() + 1 for n in places] + [pods.bit_length() + 1] * len(places)
+def _shifts(cap: Cap, n: int) -> tuple[list[int], list[int], int]:
+    """Where the counts of every level stand in a packed cost, and the fits of as many as there is room for, coarse to
+    fine; then how many bits there are in all."""
+    counts = [min(n, sum([many for _, many in level])).bit_length() for level in cap.census]
+    pods = sum([fit * many for fit, many in cap.census[-1]]).bit_length()
+    fits = [pods] * max(0, min(cap.height, (PACKED_BITS_MAX - sum(counts)) // max(1, pods)))
+    widths = [*counts, *fits]
     ends = [sum(widths[at + 1 :]) for at in range(len(widths))]
-    return (*ends, sum(widths) + 1)
+    return ends[: len(counts)], ends[len(counts) :], sum(widths)
 
 
-def _unpacked(price: int, shifts: tuple[int, ...]) -> Cost:
+def _unpacked(price: int, shifts: list[int]) -> Cost:
     out: list[int] = []
-    for shift in shifts[:-1]:
+    for shift in shifts:
         out.append(price >> shift)
         price -= out[-1] << shift
     return tuple(out)
