@@ -95,7 +95,8 @@ def _fit_as_asked(shape: Shape, ask: Ask) -> Fit | NoFit:
     outcomes = [_fit_anywhere(shape, option) for option in pinned]
     fits = [outcome for outcome in outcomes if isinstance(outcome, Fit)]
     if fits:
-        return min(fits, key=lambda found: found.score)
+        best = min(fits, key=lambda found: found.score)
+        return replace(best, certain=best.certain and all(shape.table.is_exact(s) for s in ask.sets))
     refusals = [outcome for outcome in outcomes if isinstance(outcome, NoFit)]
     if refusals:
         return max(refusals, key=lambda no: no.nearness)

@@ -448,6 +448,11 @@ class Table:
             return Reason.RESOURCES, (), True
         return Reason.UNSPECIFIED, row, match is Answer.YES and cls.is_exact(ask.pod)
 
+    def is_exact(self, ask: SetAsk) -> bool:
+        """Whether a shape says all there is to say about a set, whatever the value of a label it is pinned to."""
+        rows = self.rows(ask)
+        return isinstance(rows, Refused) or rows.certain
+
     def hides(self, key: int, labels: Mapping[int, int]) -> bool:
         """Whether hosts of a class with these labels may have a label (by its hash) that the class does not carry."""
         return key in self.left_out or (self.open_ended and key not in labels)

@@ -20,7 +20,7 @@ from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
 from hanse.shape.fit import Fit, big_first, fit_ask
 from hanse.shape.joint import Joint, Seats, Spot
-from hanse.shape.lens import Ask, Ladder, Layers, Refused, SetAsk, ladder, layered, layers_told, prepare
+from hanse.shape.lens import Ask, Ladder, Layers, SetAsk, ladder, layered, layers_told, prepare
 from hanse.shape.refuse import NoFit, never
 from hanse.shape.same import no_one_value, options, same_keys
 from hanse.shape.seat import Seat, View
@@ -62,8 +62,7 @@ def _counted(inventory: Inventory, ask: Ask) -> Placement | NoFit:
 
 def is_exact(inventory: Inventory, s: SetAsk) -> bool:
     """Whether the shape says all there is to say about a set."""
-    rows = inventory.table.rows(s)
-    return isinstance(rows, Refused) or rows.certain
+    return inventory.table.is_exact(s)
 
 
 def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
