@@ -13,8 +13,9 @@ from typing import Final, TypeVar
 
 from hanse.model.request import GangRequest
 from hanse.scheduler.core.pending import Service
-from hanse.scheduler.core.plan import Blocked, Plan
+from hanse.scheduler.core.plan import Plan
 from hanse.scheduler.core.snapshot import Limits, Snapshot
+from hanse.scheduler.core.verdicts import Blocked
 from hanse.scheduler.shell import cycle
 from tests.sim.verdict import Court
 

@@ -17,7 +17,8 @@ from typing import Final
 from hanse.model.ids import PoolName
 from hanse.model.reasons import Reason
 from hanse.scheduler.core.pending import PendingJob, PendingSet
-from hanse.scheduler.core.plan import Blocked, Plan
+from hanse.scheduler.core.plan import Plan
+from hanse.scheduler.core.verdicts import Blocked
 from hanse.scheduler.core.world import World
 
 AVOID_FIRST_S: Final = 1.0

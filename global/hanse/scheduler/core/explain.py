@@ -13,18 +13,18 @@ from hanse.model.ids import FlavorName, PoolName, QueueUid
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest, class_hash
 from hanse.scheduler.core.facts import QueueFacts
-from hanse.scheduler.core.plan import (
+from hanse.scheduler.core.plan import flavor_choices
+from hanse.scheduler.core.quota import QuotaOverlay, charges_for, jobs_full, shortfall
+from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
+from hanse.scheduler.core.verdicts import (
     PoolVerdict,
     at_pool,
     dominant_reason,
-    flavor_choices,
     jobs_verdict,
     quota_verdict,
     unusable_verdict,
     verdict_of,
 )
-from hanse.scheduler.core.quota import QuotaOverlay, charges_for, jobs_full, shortfall
-from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.shape import Fit, fit
 
 Allows = Callable[[GangRequest, tuple[FlavorName, ...]], bool]

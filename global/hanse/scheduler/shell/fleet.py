@@ -15,8 +15,8 @@ from hanse.model.reasons import Reason
 from hanse.model.request import gang_request
 from hanse.model.resources import Resources
 from hanse.scheduler.core.explain import Explanation, explain, stale_prose
-from hanse.scheduler.core.plan import PoolVerdict
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
+from hanse.scheduler.core.verdicts import PoolVerdict
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.states import States
 from hanse.shape import Shape
