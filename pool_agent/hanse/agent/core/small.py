@@ -34,8 +34,11 @@ def on_one_host(inventory: Inventory, index: int, s: SetAsk) -> SetPlacement | N
 
 
 def among_equals(inventory: Inventory, index: int, s: SetAsk, group: int, take: Take) -> SetPlacement | None:
-    """The set on the best of the hosts that a decision for one host may mean; None if it is for more than one."""
-    slots = _equals(inventory.roots[group], take)
+    """The set on the best of the hosts that a decision for one host may mean.
+
+    None if it is for more than one, or if all their GPUs are free, so that they hardly differ.
+    """
+    slots = _equals(inventory, inventory.roots[group], take)
     if len(slots) < 2:
         return None
     packing = inventory.packing()
@@ -77,8 +80,8 @@ def _knows(rungs: Ladder, s: SetAsk) -> bool:
     return required and not isinstance(layered(s, rungs), Refused)
 
 
-def _equals(root: Domain, take: Take) -> list[int]:
-    """Slots of the hosts that a take of one host may mean, EQUAL_HOSTS_MAX at the most; [] if it takes more."""
+def _equals(inventory: Inventory, root: Domain, take: Take) -> list[int]:
+    """Slots of the hosts that `among_equals` looks at, EQUAL_HOSTS_MAX at the most."""
     domains = [root]
     while take.kids:
         if len(take.kids) > 1 or take.kids[0][1] > 1:
@@ -93,4 +96,6 @@ def _equals(root: Domain, take: Take) -> list[int]:
     if len(take.hosts) != 1 or take.hosts[0][1] != 1:
         return []
     c, free, _ = leaf.bins[take.hosts[0][0]]
+    if free == inventory.table.classes[c].gpus:
+        return []
     return [slot for domain in domains for slot in domain.within(bin_number(c, free))][:EQUAL_HOSTS_MAX]
