@@ -141,7 +141,8 @@ def pod_set(rng: random.Random) -> tuple[SetRequest, FlavorName]:
     tolerations = (Toleration("dedicated", exists=True),) if rng.random() < 0.5 else ()
     balanced = rng.choice(names) if rng.random() < 0.05 else ""
     spread = Spread(rng.choice(names), rng.choice((1, 2, 8))) if rng.random() < 0.05 else None
-    topology = Topology(required, preferred, tuple(slices), balanced, spread)
+    same = ("zone",) if rng.random() < 0.05 else ()
+    topology = Topology(required, preferred, tuple(slices), balanced, spread, same)
     request = SetRequest(count, count, Resources(offers), (flavor,), selector(rng), tolerations, topology)
     return request, flavor
 

@@ -7,8 +7,9 @@ up the trees, the largest domain at the required level, and a comparison with th
 
 What an answer is worth. For a gang of one pod set, `may_fit` of a pool is true if and only if `fit_ask` on its shape
 is a Fit. It is always true if `fit_ask` fits: for several sets each is looked at alone; slices of a set whose last
-one may be smaller, and bounds on the pods of one domain, are left out; and what is not understood (a required level
-below an exclusive one, a feature of requests that is newer than this module) counts as fitting.
+one may be smaller, bounds on the pods of one domain, and one value of a label for all pods are left out; and what is
+not understood (a required level below an exclusive one, a feature of requests that is newer than this module) counts
+as fitting.
 
 A pool whose shape changed is patched before the next question: equal parents of lowest domains keep their columns, so
 one gang costs the columns of those that it went into.
@@ -43,7 +44,7 @@ Shares = NDArray[np.float64]
 
 _KNOWN_OF_SET: Final = frozenset(
     "count pod gpus exclusive flavor selector tolerations required preferred slices kind lens_kind".split()
-) | {"balanced", "spread", "ragged"}
+) | {"balanced", "spread", "ragged", "same", "pins"}
 _KNOWN_OF_SLICE: Final = frozenset(("size", "level", "exclusive", "ragged", "preferred"))
 _NEW_OF_SET: Final = tuple(f.name for f in fields(SetAsk) if f.name not in _KNOWN_OF_SET)
 _NEW_OF_SLICE: Final = tuple(f.name for f in fields(Slice) if f.name not in _KNOWN_OF_SLICE)
@@ -279,7 +280,7 @@ class Fleet:
                 fits, found = fits | unsure, np.where(unsure, s.count, found)
             may_fit &= fits
             np.minimum(held, found / s.count, out=held)
-            exact = exact and unsure is None and not s.ragged and s.spread is None
+            exact = exact and unsure is None and not s.ragged and s.spread is None and not s.same
         return Look(may_fit, exact, held)
 
     def _most(self, s: SetAsk) -> tuple[Ints, Flags | None]:
