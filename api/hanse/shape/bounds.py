@@ -6,6 +6,11 @@ parts suffice if and only if, for every part size t, ``g(t) >= n - t * r``, and 
 a table by child and size answers every set of children with one sum.
 
 For parts further down than the children's own this is a bound, since slices and levels between are left out of it.
+
+One size at a time, the best children for it may be others than for the next. So a bound on r is sharpened by asking
+for a sum over all sizes, each with a weight: if even the best children for that sum miss it, nobody holds n in r
+parts. Good weights are found step by step, those of the sizes that the last choice missed growing (Lagrange
+multipliers by subgradients, in integers, so that a proof is one).
 """
 
 from typing import NamedTuple
@@ -15,6 +20,8 @@ import numpy as np
 from hanse.shape.capacity import Cap
 from hanse.shape.domains import Ints
 
+WEIGHT = 1 << 10  # of one size, at the start
+WEIGHT_STEPS_MAX = 24  # choices of weights that are tried
 DENSE_SIZES_MAX = 2_048  # part sizes up to this are counted without sorting them first
 
 
@@ -75,15 +82,37 @@ def _above(held: Ints, values: Ints) -> Ints:
 
 def best_above(cap: Cap, below: int, count: int) -> Ints:
     """The most that any `count` children together have above each size (see Heap), size by size."""
-    _, copies = cap.parts(1)
-    above = heap(cap, below).above
-    if copies.max() > 1:
-        above = np.repeat(above, np.minimum(copies, count), axis=0)
+    above = _by_copies(cap, below, count)
     if len(above) > count:
         above = np.partition(above, len(above) - count, axis=0)[-count:]
     return np.asarray(above.sum(axis=0), dtype=np.int64)
 
 
+def _by_copies(cap: Cap, below: int, count: int) -> Ints:
+    """What each child has above each size, copies spelled out as far as they can matter."""
+    _, copies = cap.parts(1)
+    above = heap(cap, below).above
+    return np.repeat(above, np.minimum(copies, count), axis=0) if copies.max() > 1 else above
+
+
 def least_below(cap: Cap, below: int, count: int, n: int) -> int:
     """No choice of `count` children holds n in fewer parts."""
     return int(heap(cap, below).least(best_above(cap, below, count), n))
+
+
+def cannot_do_with(cap: Cap, below: int, count: int, n: int, parts: int) -> bool:
+    """Whether it is proven that no `count` children hold n in so many parts; if not, they may or may not."""
+    demand = np.concatenate(([n], n - heap(cap, below).sizes * parts))
+    asked = demand > 0
+    rows, demand = _by_copies(cap, below, count)[:, asked], demand[asked]
+    weights = np.zeros(len(demand), dtype=np.int64)
+    weights[np.argmin(np.sort(rows, axis=0)[-count:].sum(axis=0) - demand)] = WEIGHT
+    for step in range(1, WEIGHT_STEPS_MAX + 1):
+        best = np.argsort(rows @ weights, kind="stable")[-count:]
+        missed = demand - rows[best].sum(axis=0)
+        if weights @ missed > 0:
+            return True
+        if missed.max() <= 0:
+            return False
+        weights = np.maximum(0, weights + WEIGHT * missed // (int(np.abs(missed).max()) * step))
+    return False

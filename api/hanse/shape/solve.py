@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from hanse.shape.bounds import heap, least_below
+from hanse.shape.bounds import cannot_do_with, heap, least_below
 from hanse.shape.capacity import Cap, Counts, Pooled
 from hanse.shape.exact import Search
 from hanse.shape.lens import Lens
@@ -382,12 +382,19 @@ def _shared_out(cap: Cap, kids: dict[int, int], parts: dict[int, int], rest: int
 def _proven(cap: Cap, n: int, cost: Cost) -> bool:
     """Whether no placement can cost less than a greedy one: what follows the children's tightest sum meets bounds."""
     half = cap.height
-    if any(cost[below] > least_below(cap, below, cost[0], n) for below in range(1, half)):
+    if any(_could_do_with_less(cap, below, cost, n) for below in range(1, half)):
         return False
     return all(
         fits <= n or fits <= least_sum(level, n) or (used == fewest(level, n) and fits <= _tightest_sum(level, n))
         for level, used, fits in zip(cap.census[1:], cost[1:], cost[half + 1 :], strict=False)
     )
+
+
+def _could_do_with_less(cap: Cap, below: int, cost: Cost, n: int) -> bool:
+    """Whether as many children might hold n in fewer parts, as far as bounds tell."""
+    if cost[below] <= least_below(cap, below, cost[0], n):
+        return False
+    return cap.height > LOW_HEIGHT or not cannot_do_with(cap, below, cost[0], n, cost[below] - 1)
 
 
 def _tightest_sum(parts: Counts, n: int) -> int:

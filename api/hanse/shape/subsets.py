@@ -26,7 +26,7 @@ SIZES_MAX: Final = 40  # different sizes of parts
 CELLS_MAX: Final = 3_000_000  # of one knapsack, all children together
 ROUNDS_MAX: Final = 3  # numbers of parts that are tried, from the bound up
 KNAPSACKS_MAX: Final = 3  # conditions that are tried alone
-WALK_MAX: Final = 4_000  # steps of the walk over choices
+WALK_MAX: Final = 400  # steps of the walk over choices
 
 _FAR: Final = 1 << 60
 Ints = NDArray[np.int64]
