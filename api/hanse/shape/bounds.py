@@ -20,7 +20,8 @@ import numpy as np
 from hanse.shape.capacity import Cap
 from hanse.shape.domains import Ints
 
-WEIGHT = 1 << 10  # of one size, at the start
+WEIGHT = 1 << 16  # of one size, at the start
+WEIGHT_MARGIN = WEIGHT >> 6  # by which a change of weights goes further than would just do
 WEIGHT_STEPS_MAX = 24  # choices of weights that are tried
 DENSE_SIZES_MAX = 2_048  # part sizes up to this are counted without sorting them first
 
@@ -107,12 +108,14 @@ def cannot_do_with(cap: Cap, below: int, count: int, n: int, parts: int) -> bool
     rows, demand = _by_copies(cap, below, count)[:, asked], demand[asked]
     weights = np.zeros(len(demand), dtype=np.int64)
     weights[np.argmin(np.sort(rows, axis=0)[-count:].sum(axis=0) - demand)] = WEIGHT
-    for step in range(1, WEIGHT_STEPS_MAX + 1):
+    for _ in range(WEIGHT_STEPS_MAX):
         best = np.argsort(rows @ weights, kind="stable")[-count:]
         missed = demand - rows[best].sum(axis=0)
-        if weights @ missed > 0:
+        short = -int(weights @ missed)
+        if short < 0:
             return True
         if missed.max() <= 0:
             return False
-        weights = np.maximum(0, weights + WEIGHT * missed // (int(np.abs(missed).max()) * step))
+        way = np.where((weights > 0) | (missed > 0), missed, 0)
+        weights = np.maximum(0, weights + (short + WEIGHT_MARGIN) * way // int(way @ way))
     return False

@@ -219,22 +219,22 @@ def _over_many(cap: Cap, n: int) -> Found:
         quick = _greedy(cap, n, count)
         return quick if _proven(cap, n, quick.cost) else _by_search(cap, n, quick)
     sets = sets_of(cap, count, n)
-    found: Found | None = None
-    if sets is None or cap.height == LOW_HEIGHT:
-        found = _greedy(cap, n, count)
-        if _proven(cap, n, found.cost):
-            return found
-    if sets is not None:
+    best: Found | None = None
+    if cap.height > LOW_HEIGHT:
+        best = _frugally(cap, n, count) if sets is None else _of_sets(cap, in_order(cap, sets, n), n)
+        if best is not None:
+            return best
+    found = _greedy(cap, n, count)
+    if _proven(cap, n, found.cost):
+        return found
+    if cap.height == LOW_HEIGHT and sets is not None:
         best = _of_sets(cap, in_order(cap, sets, n), n)
         if best is not None:
             return best
-    frugal = _frugally(cap, n, count) if sets is None and cap.height > LOW_HEIGHT else None
-    if frugal is not None:
-        return frugal
     chosen = _by_children(cap, n) if is_heap(cap) else None
     if chosen is not None:
         return chosen._replace(proof=max(chosen.proof, Proof.CLOSED_FORM))
-    return _by_search(cap, n, found or _greedy(cap, n, count))
+    return _by_search(cap, n, found)
 
 
 def _by_search(cap: Cap, n: int, found: Found) -> Found:
