@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -289,3 +290,12 @@ def test_a_table_is_renewed_ever_more_rarely() -> None:
 def test_a_pool_without_nodes_has_no_best_host() -> None:
     assert hosts([]).packing().best(prepared(ask(300))) is None
     assert np.size(hosts([]).columns().devices()) == 0
+
+
+def test_pods_that_want_one_value_of_a_label_go_to_no_host_without_it() -> None:
+    inventory = hosts([host("a"), host("b")])
+    inventory.set_node(
+        facts("c", 4, (), labels={MODEL: "a", "subnet": "s1"}, rest={"cpu": 64_000, "memory": GIB << 10, "pods": 110})
+    )
+    for s in (pods(1, 1, cpu=40_000), pods(1, 1, cpu=1_000)):
+        assert where(inventory, replace(s, topology=Topology(same=("subnet",)))) == "c"

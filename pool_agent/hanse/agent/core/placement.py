@@ -14,7 +14,7 @@ from hanse.agent.core.counting import Counted, count
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.mapping import Runs, hosts_alike, runs_named
 from hanse.agent.core.places import Placement, SetPlacement, part_of, recorded, set_on_hosts, set_placement
-from hanse.agent.core.small import among_equals, no_room, on_one_host
+from hanse.agent.core.small import among_equals, is_lone, no_room, on_one_host
 from hanse.agent.core.values import FITTING_MAX, rooms_by_value, roomy_values
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
@@ -55,7 +55,7 @@ def _counted(inventory: Inventory, ask: Ask) -> Placement | NoFit:
             return _gang(inventory, [small], layers_told(ask, 0))
     hopeless = [never(inventory.shape(), s) for s in ask.sets]
     no = next((no for no in hopeless if no is not None), None)
-    if no is None and len(ask.sets) == 1 and ask.sets[0].count == 1 and not ask.sets[0].slices:
+    if no is None and len(ask.sets) == 1 and is_lone(ask.sets[0]):
         no = no_room(inventory, ask.sets[0])
     return no or _by_node(inventory, ask)
 
@@ -72,7 +72,11 @@ def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
     asked = ask.without(found.dropped)
     sets: list[SetPlacement] = []
     held: list[SetPlacement] = []
-    if len(ask.sets) == 1 and len(found.decision.sets[0].takes) == 1 and not ask.sets[0].exclusive:
+    if (
+        len(ask.sets) == 1
+        and len(found.decision.sets[0].takes) == 1
+        and not (ask.sets[0].exclusive or ask.sets[0].same)
+    ):
         group, take = found.decision.sets[0].takes[0]
         small = among_equals(inventory, ask.index[0], ask.sets[0], group, take)
         if small is not None:

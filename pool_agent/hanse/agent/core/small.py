@@ -24,8 +24,8 @@ EQUAL_HOSTS_MAX: Final = 256  # hosts equal in shape that are looked at in detai
 
 def on_one_host(inventory: Inventory, index: int, s: SetAsk) -> SetPlacement | None:
     """The set on the host and device with the best score; None if no host holds all of it, or if it asks for more
-    than a host: a domain for itself, a spread over several, or shares for several pods."""
-    if s.exclusive or (s.count > 1 and s.pod[GPU_MILLI]) or any(s.count % x.size for x in s.slices):
+    than a host: a domain for itself, a spread over several, one value of a label, or shares for several pods."""
+    if s.exclusive or s.same or (s.count > 1 and s.pod[GPU_MILLI]) or any(s.count % x.size for x in s.slices):
         return None
     if s.spread is not None and s.spread.max_pods < s.count:
         return None
@@ -48,8 +48,13 @@ def among_equals(inventory: Inventory, index: int, s: SetAsk, group: int, take: 
     return None if spot is None else _placed(inventory, index, s, spot)
 
 
+def is_lone(s: SetAsk) -> bool:
+    """Whether `on_one_host` says all there is to say about room for the set: one pod that wants nothing of others."""
+    return s.count == 1 and not (s.slices or s.same)
+
+
 def no_room(inventory: Inventory, s: SetAsk) -> NoFit:
-    """Why a set of one pod without slices finds no host, if one could hold it when it is empty."""
+    """Why a lone pod finds no host, if one could hold it when it is empty."""
     rows = inventory.table.rows(s)
     columns = inventory.columns()
     free = int(columns.free[columns.of_flavor(s.flavor)].sum())
