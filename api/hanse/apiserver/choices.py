@@ -10,8 +10,11 @@ from hanse.store.schema import ChoiceValue, StandingValue
 COARSEST: Final = "domains_coarsest"
 FINEST: Final = "domains_finest"
 HOSTS: Final = "hosts"
-LEFT: Final = "gpus_left"
 COST: Final = "cost"
+BROKEN: Final = "broken"
+HOST_FREE: Final = "host_free_gpus"
+POOL_ROOM: Final = "pool_room"
+LEFT: Final = "gpus_left"
 COST_UNIT: Final = 1_000
 
 
@@ -32,10 +35,11 @@ def choice_prose(choice: ChoiceValue) -> str:
     if choice.second is None:
         return f"the only one of {choice.asked:,} pools that held it" if choice.asked > 1 else "the only pool asked"
     won, second = list(_terms(choice.won)), {term.name: term for term in _terms(choice.second)}
-    decided = next((term for term in won if term.name in second and term.value != second[term.name].value), None)
+    differing = (t for t in won if t.name in second and t.name != LEFT and t.value != second[t.name].value)
+    decided = next(differing, None)
     best = f"best of {choice.fitting:,} pools that held it"
-    if decided is None:
-        return f"{best}: as good as {choice.second.pool}, which this scheduler asks later"
+    if decided is None or decided.value > second[decided.name].value:  # a term that is not written down came before
+        return f"{best}: as good as {choice.second.pool} but for finer terms, or for who is asked first"
     return f"{best}: {_words(decided)} against {_amount(second[decided.name])} in {choice.second.pool}"
 
 
@@ -45,8 +49,10 @@ def _terms(one: StandingValue) -> Iterator[explanation_pb2.Term]:
         yield explanation_pb2.Term(name=COARSEST, value=coarsest, level=one.levels[0])
         yield explanation_pb2.Term(name=FINEST, value=finest, level=one.levels[1])
     yield explanation_pb2.Term(name=HOSTS, value=hosts)
-    yield explanation_pb2.Term(name=LEFT, value=left)
     yield explanation_pb2.Term(name=COST, value=one.cost)
+    for name, value in zip((BROKEN, HOST_FREE) if hosts == 1 else (POOL_ROOM,), one.tight, strict=False):
+        yield explanation_pb2.Term(name=name, value=value)
+    yield explanation_pb2.Term(name=LEFT, value=left)
 
 
 def _amount(term: explanation_pb2.Term) -> str:
@@ -60,8 +66,12 @@ def _words(term: explanation_pb2.Term) -> str:
     match term.name:
         case "cost":
             return f"cost {amount}"
-        case "gpus_left":
-            return f"{amount} GPU{plural} left in the smallest domain around it"
+        case "broken":
+            return f"{amount} whole thing{plural} broken up"
+        case "host_free_gpus":
+            return f"{amount} free GPU{plural} on the host"
+        case "pool_room":
+            return f"room for {amount} such pod{plural} in the pool"
         case "hosts":
             return f"{amount} host{plural}"
         case _:

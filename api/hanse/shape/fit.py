@@ -14,9 +14,10 @@ from hanse.shape.decision import Decision, SetTake, apply_set
 from hanse.shape.domains import Branch, Node, branch
 from hanse.shape.joint import Joint, Seats, Spot
 from hanse.shape.lens import Ask, Ladder, SetAsk, prepare
+from hanse.shape.limits import LEVELS_MAX
 from hanse.shape.refuse import NoFit, never, unnamed
 from hanse.shape.same import known_values, no_one_value, options, same_keys
-from hanse.shape.seat import Seat, View, views
+from hanse.shape.seat import Seat, View, stretched, views
 from hanse.shape.shape import Shape
 
 
@@ -25,8 +26,8 @@ class Fit:
     """A gang's place in a shape.
 
     Attributes:
-        score: comparable between pools, smaller is better: domains of the coarsest level, of the finest, hosts, GPUs
-            left free in the smallest domain that holds a whole set; summed over the sets.
+        score: for people and for choices within one pool, smaller is better: domains of the coarsest level, of the
+            finest, hosts, GPUs left free in the smallest domain that holds a whole set; summed over the sets.
         decision: for `apply`, on this shape only.
         certain: the agent will say the same; else it may refuse for a reason that a shape cannot see.
         seats: (the set, where it goes), in the order of the request, without sets that have no pods.
@@ -53,6 +54,20 @@ class Fit:
         """The coarsest and the finest level whose domains the score counts, "" where there are only hosts."""
         levels = self.seats[0][1].counts[:-1] if self.seats else ()
         return (levels[0][0], levels[-1][0]) if levels else ("", "")
+
+    @property
+    def width(self) -> tuple[int, ...]:
+        """Domains used at each level, coarse to fine, then hosts, summed over the sets; comparable between pools.
+
+        A pool with fewer levels counts its finest one for those that it lacks.
+        """
+        costs = [stretched(found.cost, LEVELS_MAX)[: LEVELS_MAX + 1] for _, found in self.seats]
+        return tuple([sum(column) for column in zip(*costs, strict=True)])
+
+    @property
+    def tight(self) -> tuple[int, ...]:
+        """How much larger than needed the places are, see `Seat`; comparable between pools, set by set."""
+        return tuple([part for _, found in self.seats for part in found.tight])
 
     @property
     def parts(self) -> tuple[PartPlacement, ...]:

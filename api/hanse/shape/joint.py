@@ -194,4 +194,4 @@ def _placed(found: Seat, spot: Spot) -> Seat:
         below = below.kids[0][2]
     for i in reversed(spot.path):
         below = Take((), ((i, 1, below),))
-    return Seat(((spot.group, below),), found.exclusive, found.counts, found.score, found.certain)
+    return found._replace(takes=((spot.group, below),))

@@ -36,6 +36,11 @@ class Seat(NamedTuple):
         exclusive: by group, see SetTake.
         counts: (alias of the level, domains used), coarse to fine, the host last.
         score: domains of the coarsest and of the finest level, hosts, GPUs left in the smallest enclosing domain.
+        cost: domains used at each level and hosts, then what the used ones can hold (see `solve`).
+        tight: between places in several pools with equal numbers of domains and hosts, smaller is better: what
+            placement would minimise in one tree whose coarsest level is the pool. Of a gang, the pods that its pool
+            can hold, then those that the used domains can; of what one host holds, the score of `single` as far as
+            hosts of two pools compare, the pool being one more thing that is broken or whole.
     """
 
     takes: tuple[tuple[int, Take], ...]
@@ -43,6 +48,8 @@ class Seat(NamedTuple):
     counts: tuple[tuple[str, int], ...]
     score: tuple[int, int, int, int]
     certain: bool
+    cost: Cost
+    tight: tuple[int, ...]
 
 
 def views(shape: Shape, s: SetAsk) -> list[View]:
@@ -94,7 +101,7 @@ def _ragged(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat | N
         layers = v.lens.ragged
         found = solve_ragged(v.cap, layers, s.count) if layers is not None and v.cap.fit >= s.count else None
         if found is not None and (v.depth < 0 or found.cost[v.depth] == 1):
-            options.append((_stretched(found.cost, deepest), v.group, found, v))
+            options.append((stretched(found.cost, deepest), v.group, found, v))
     if not options:
         return None
     _, _, found, view = min(options, key=lambda o: o[:2])
@@ -104,7 +111,13 @@ def _ragged(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat | N
 def _small(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     best = min(seen, key=lambda v: (score(v.cap, s.count) or (), v.group))
     found = on_one_host(best.cap, s.count)
-    return _seated(s, best, found, exclusive)
+    return _seated(s, best, found, exclusive)._replace(tight=_tight_on_one_host(best.cap, s.count))
+
+
+def _tight_on_one_host(cap: Cap, n: int) -> tuple[int, ...]:
+    """The score without how rich the host is, which is a rank among the classes of one pool."""
+    broken, _, *rest = score(cap, n) or (0, 0)
+    return (broken + cap.whole, *rest, cap.whole_hosts)
 
 
 def _fill(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat | None:
@@ -127,7 +140,7 @@ def _fill(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat | Non
 def _best_of(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     deepest = max([v.rungs.depth for v in seen])
     options = [(_solved(v, s), v) for v in seen]
-    found, view = min(options, key=lambda o: (_stretched(o[0].cost, deepest), o[1].group))
+    found, view = min(options, key=lambda o: (stretched(o[0].cost, deepest), o[1].group))
     return _seated(s, view, found, exclusive)
 
 
@@ -141,7 +154,7 @@ def _solved(v: View, s: SetAsk) -> Found:
     return solve(v.cap, s.count)
 
 
-def _stretched(cost: Cost, depth: int) -> Cost:
+def stretched(cost: Cost, depth: int) -> Cost:
     """The cost as if the group had `depth` levels: a missing finer level coincides with its lowest domains."""
     half = len(cost) // 2
     extra = depth + 1 - half
@@ -178,6 +191,8 @@ def _across(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
         counts=tuple(counts.items()),
         score=(found.cost[0], found.cost[half - 2], found.cost[half - 1], _left(s, found.cost, whole.fit)),
         certain=all(v.lens.certain for v in seen),
+        cost=found.cost,
+        tight=(whole.fit, *found.cost[half:]),
     )
 
 
@@ -240,6 +255,8 @@ def _seated(s: SetAsk, view: View, found: Found, exclusive: tuple[int, ...]) -> 
             _left(s, cost, view.cap.fit),
         ),
         certain=view.lens.certain,
+        cost=cost,
+        tight=(view.cap.fit, *cost[half:]),
     )
 
 

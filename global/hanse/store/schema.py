@@ -314,6 +314,7 @@ class StandingValue(_Struct, frozen=True, array_like=True):
     score: tuple[int, int, int, int]
     cost: int
     levels: tuple[str, str]
+    tight: list[int] = []
 
 
 class ChoiceValue(_Struct, frozen=True, array_like=True):

@@ -63,8 +63,27 @@ def test_a_choice_remembers_what_won_and_what_came_next() -> None:
     choice = decision.parts[0].choice
     assert choice is not None
     assert (choice.fitting, choice.asked) == (3, 4)
-    assert choice.won == Standing(PoolName("tight"), (1, 1, 3, 0), 0, ("rack", "rack"))
-    assert choice.second == Standing(PoolName("loose"), (1, 1, 3, 8), 0, ("rack", "rack"))
+    assert choice.won == Standing(PoolName("tight"), (1, 1, 3, 0), 0, ("rack", "rack"), (3, 3))
+    assert choice.second == Standing(PoolName("loose"), (1, 1, 3, 8), 0, ("rack", "rack"), (4, 4))
+
+
+def test_fewer_domains_go_before_a_lower_cost_and_a_lower_cost_before_a_tighter_pool() -> None:
+    pools = {"tight": {"r1": 3}, "cheap": {"r1": 3, "r2": 3}, "split": {"r1": 2, "r2": 2}}
+    costs = {"tight": 3, "cheap": 2, "split": 1}
+    found = world({name: inventory(racks).shape() for name, racks in pools.items()}, {H100: 64})
+    for name, cost in costs.items():
+        facts = found.pool_facts(PoolName(name))
+        assert facts is not None
+        found.put_pool(replace(facts, cost=cost))
+    (decision,) = cycle(found, [both(1, request(3))]).decisions
+    assert decision.parts[0].pool == "cheap"
+
+
+def test_small_work_goes_where_something_is_broken_already() -> None:
+    broken = inventory({"r1": 2, "r2": 8}, used={"r1-0": 4})
+    found = world({"a-whole": inventory({"r1": 2}).shape(), "b-broken": broken.shape()}, {H100: 64})
+    (decision,) = cycle(found, [both(1, request(1, gpus=8))]).decisions
+    assert decision.parts[0].pool == "b-broken"
 
 
 def test_priority_goes_before_age_and_age_before_id() -> None:

@@ -1,16 +1,29 @@
-"""Why a pool was chosen: the terms by which the pools that held a gang were compared, kept for whoever asks later.
+"""Which of the pools that hold a gang is the best, and the terms of that choice, kept for whoever asks later.
+
+Pools are compared by what the agents' placement minimises, as if the pools were the coarsest level of one tree:
+domains used at each level and hosts, then the tightest pool and the tightest places in it; what one host holds breaks
+up no whole host, rack or pool while a broken one has room. Before tightness counts what operators said a GPU costs.
+
+Rejected: the GPUs left in the smallest domain around the gang. It fills racks well and says nothing of what is around
+them: gangs spread over pools, and a large one finds no pool with room (`BENCH=hierarchy` strands three times as many
+GPUs by it).
 
 The shape on which a choice was made is gone a moment after it, so the terms are written down with the binding: those
 of the pool that won and those of the one that came next.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 from hanse.model.ids import PoolName
+from hanse.shape import Fit
 
 Score = tuple[int, int, int, int]
-Rank = tuple[int, Score, int]
-"""Preferred slice layers that were given up, `Fit.score`, then the cost: the smaller one wins."""
+Rank = tuple[int, tuple[int, ...], int, tuple[int, ...]]
+"""Preferred slice layers that were given up, `Fit.width`, the cost, `Fit.tight`: the smaller one wins."""
+
+TIGHT_KEPT: Final = 2
+"""Of what two pools are tight by, the terms that are written down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,12 +34,14 @@ class Standing:
         score: see `Fit.score`.
         cost: of a GPU-hour, in thousandths of the operators' unit.
         levels: aliases of the coarsest and of the finest level that were counted, "" where the pool has none.
+        tight: the beginning of `Fit.tight`; () for gangs of several pod sets, of which it has several.
     """
 
     pool: PoolName
     score: Score
     cost: int
     levels: tuple[str, str]
+    tight: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,3 +58,14 @@ class Choice:
     second: Standing | None
     fitting: int
     asked: int
+
+
+def rank_of(found: Fit, cost: int) -> Rank:
+    """By which a pool that holds the gang is compared with others."""
+    return found.dropped, found.width, cost, found.tight
+
+
+def standing(pool: PoolName, found: Fit, cost: int) -> Standing:
+    """What is remembered of a pool that holds the gang."""
+    tight = found.tight[:TIGHT_KEPT] if len(found.seats) == 1 else ()
+    return Standing(pool, found.score, cost, found.ends, tight)

@@ -2,8 +2,8 @@
 
 Jobs are taken in order of service. For each, the flavors that its queue has quota for are tried in order of
 preference; for each flavor pools are evaluated on their shapes (all of a small fleet, a sample of a large one), and
-the best is taken: fewest domains from the top level down, then fewest hosts, then the tightest fit, then the
-cheapest. What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
+the best is taken: fewest domains from the top level down, then fewest hosts, then the cheapest, then the tightest
+(see `choice`). What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
 
 An elastic gang that fits nowhere with all its pods, and whose quota has no room for them, gets as many as fit (see
 `elastic`); a pool that holds all of them comes before one that holds fewer. Its minimum explains why it waits.
@@ -39,7 +39,7 @@ from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
 from hanse.model.queue import Charge
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
-from hanse.scheduler.core.choice import Choice, Rank, Standing
+from hanse.scheduler.core.choice import Choice, Rank, Standing, rank_of, standing
 from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob, Service
 from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, jobs_full, shortfall
@@ -348,7 +348,7 @@ class _Cycle:
             if isinstance(outcome, PoolVerdict):
                 verdicts.append(outcome)
                 continue
-            rank = (outcome.dropped, outcome.score, pool.facts.cost)
+            rank = rank_of(outcome, pool.facts.cost)
             if best is None or rank < best[0]:
                 best, second = (rank, pool, outcome), best
             elif second is None or rank < second[0]:
@@ -358,8 +358,8 @@ class _Cycle:
                 break
         if best is None:
             return self._split(job, request, flavors, charges)
-        next_best = _standing(*second) if second is not None else None
-        choice = Choice(_standing(*best), next_best, fits, asked)
+        next_best = _standing(*second[1:]) if second is not None else None
+        choice = Choice(_standing(*best[1:]), next_best, fits, asked)
         return self._take(job, request, flavors, charges, best[1], best[2], choice)
 
     def _fit(self, pool: PoolView, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...]) -> Fit | PoolVerdict:
@@ -607,8 +607,8 @@ class _Cycle:
         return (job.class_hash, pool) in self._snapshot.avoided
 
 
-def _standing(rank: Rank, pool: PoolView, found: Fit) -> Standing:
-    return Standing(pool.name, *rank[1:], levels=found.ends)
+def _standing(pool: PoolView, found: Fit) -> Standing:
+    return standing(pool.name, found, pool.facts.cost)
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:

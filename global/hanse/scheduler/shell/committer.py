@@ -446,4 +446,4 @@ def _choice_value(choice: Choice) -> ChoiceValue:
 
 
 def _standing_value(one: Standing) -> StandingValue:
-    return StandingValue(one.pool, one.score, one.cost, one.levels)
+    return StandingValue(one.pool, one.score, one.cost, one.levels, list(one.tight))

@@ -169,7 +169,9 @@ class Term(_message.Message):
     VALUE_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """`domains_coarsest`, `domains_finest`, `hosts`, `gpus_left`, `cost`."""
+    """In the order in which they count: `domains_coarsest`, `domains_finest`, `hosts`, `cost`, then `broken` and
+    `host_free_gpus` of what one host holds, `pool_room` of any other gang. `gpus_left` is told and does not count.
+    """
     value: _builtins.int
     """Its value; a cost in thousandths of the operators' unit, for a GPU-hour."""
     level: _builtins.str
