@@ -1,7 +1,7 @@
 """What two levels lose: the same gangs through 20 pools by global and agents, and through one tree of all nodes by
 the agents' placement alone.
 
-    make bench BENCH=hierarchy [SEEDS=3] [HOURS=4] [LOAD=0.95] [DATA=DIR]
+    make bench BENCH=hierarchy [SEEDS=3] [HOURS=3] [LOAD=0.95] [DATA=DIR]
 
 Virtual time; equal arguments give equal results. About 10,200 hosts and 78,000 GPUs (`fleet`), one pool with a real
 network; gangs as published training clusters had them (`stream`), offered at LOAD of all GPUs; the product's own
@@ -66,7 +66,7 @@ class Pair:
 def run(args: Mapping[str, str]) -> BenchResult:
     """See the module."""
     read = BenchArgs(args)
-    seeds, hours, load = read.whole("SEEDS", 3), read.number("HOURS", 4.0), read.number("LOAD", 0.95)
+    seeds, hours, load = read.whole("SEEDS", 3), read.number("HOURS", 3.0), read.number("LOAD", 0.95)
     data = Path(read.text("DATA", str(DATA)))
     given = read.done()
     span = Span(hours * 3_600 * WARM_UP_SHARE, hours * 3_600)

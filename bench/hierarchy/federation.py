@@ -9,6 +9,7 @@ of what was given back, while what it has bound itself it knows.
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from bench.hierarchy.fleet import Pool, flavors, pool_inventory
@@ -31,6 +32,10 @@ from hanse.shape import decode, encode
 
 SUMMARY_INTERVAL_S: Final = 2.0
 """As agents are set by default."""
+
+DECISIONS_MAX: Final = 2
+"""Of one cycle. In production a cycle is made every few milliseconds and has a job or two; here all that came in a
+round is planned at one moment, in several cycles."""
 
 HEARTBEAT_S: Final = 10.0
 """A summary is repeated that often if nothing changed."""
@@ -102,7 +107,7 @@ class Federation:
         self.refused = 0
         self.cycles = 0
         self._rng = random.Random(seed)
-        self._limits = limits
+        self._limits = replace(limits, decisions_max=DECISIONS_MAX)
         self._agents = {p.name: _Agent(p, self._rng.uniform(0.0, SUMMARY_INTERVAL_S)) for p in fleet}
         self._world = _world(fleet)
         self._pending = PendingSet()

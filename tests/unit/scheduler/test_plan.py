@@ -86,6 +86,23 @@ def test_small_work_goes_where_something_is_broken_already() -> None:
     assert decision.parts[0].pool == "b-broken"
 
 
+def test_in_a_large_fleet_the_first_jobs_of_a_cycle_are_compared_with_every_pool_and_the_others_with_a_few() -> None:
+    found = world({f"p{n:02}": inventory({"r1": 8}).shape() for n in range(20)}, {H100: 2_000})
+    jobs = [both(n, request(1)) for n in range(5)]
+    plan = cycle(found, jobs, replace(LIMITS, candidates_max=8, comparisons_max=45))
+    choices = [d.parts[0].choice for d in plan.decisions]
+    assert [c.fitting for c in choices if c is not None] == [20, 20, 2, 2, 2]
+
+
+def test_of_two_replicas_each_compares_its_own_half_of_a_large_fleet() -> None:
+    found = world({f"p{n:02}": inventory({"r1": 8}).shape() for n in range(20)}, {H100: 2_000})
+    one, want = both(1, request(1))
+    snapshot, service = replace(at(found), replicas=2), pending([one]).service({})
+    (first,) = run_cycle(snapshot, service, {one.class_hash: want}, LIMITS, random.Random(1)).decisions
+    assert first.parts[0].choice is not None
+    assert first.parts[0].choice.fitting == 10
+
+
 def test_priority_goes_before_age_and_age_before_id() -> None:
     found = world({"p": inventory({"r1": 2}).shape()}, {H100: 64})
     plan = cycle(

@@ -4,9 +4,8 @@ Pools are compared by what the agents' placement minimises, as if the pools were
 domains used at each level and hosts, then the tightest pool and the tightest places in it; what one host holds breaks
 up no whole host, rack or pool while a broken one has room. Before tightness counts what operators said a GPU costs.
 
-Rejected: the GPUs left in the smallest domain around the gang. It fills racks well and says nothing of what is around
-them: gangs spread over pools, and a large one finds no pool with room (`BENCH=hierarchy` strands three times as many
-GPUs by it).
+Rejected: the GPUs left in the smallest domain around the gang. It fills racks well, says nothing of what is around
+them, and tells no broken rack from a whole one where a pod takes a whole host.
 
 The shape on which a choice was made is gone a moment after it, so the terms are written down with the binding: those
 of the pool that won and those of the one that came next.

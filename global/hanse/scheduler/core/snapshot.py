@@ -19,8 +19,10 @@ class Limits:
         decisions_max: jobs that one cycle may bind.
         classes_max: request classes that one cycle may look at.
         candidates_max: in a fleet of at most so many pools, every pool that holds a job is compared with the others.
-        candidates_sampled: in a larger one, the best of so many pools that hold it is taken. Two choices come nearly
-            as close to the best as all of them do, at a cost that does not grow with the fleet.
+        comparisons_max: in a larger one, the first jobs of a cycle are compared with as many pools as this replica
+            has a share of, until so many comparisons are spent. A cycle of a quiet federation has a job or two.
+        candidates_sampled: for the others, the best of so many pools that hold it is taken: worse than the best of
+            all, at a cost that does not grow with the fleet.
         summary_age_max_s: an older summary is not planned with.
         uncertain_max: bindings a pool may have in flight that its agent may refuse for what a shape cannot see.
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
@@ -31,6 +33,7 @@ class Limits:
     decisions_max: int = 256
     classes_max: int = 2_000
     candidates_max: int = 8
+    comparisons_max: int = 64
     candidates_sampled: int = 2
     summary_age_max_s: float = 30.0
     uncertain_max: int = 8
