@@ -18,15 +18,15 @@ plain loop over the nodes takes for the same gangs of 1,000 (median over median,
 
 Times are of the thread's processor (nothing here waits); `raw` has those of the wall beside them, which on a shared
 machine contain what others computed. The garbage collector runs as it does in our processes. `raw.proofs` counts how
-often the greedy choice's certificate answered. Arguments: NODES, ROUNDS, HARD, EVENTS, FITS (requests to each fleet),
-SEED.
+often the greedy choice's certificate answered; `raw.multi_set` is how far gangs of several sets are from the best of
+all arrangements on small pools. Arguments: NODES, ROUNDS, HARD, EVENTS, FITS (requests to each fleet), MULTI, SEED.
 """
 
 import resource
 from collections.abc import Mapping
 
 from bench.contract import BenchArgs, BenchResult, JsonValue
-from bench.placement import events, fit, gangs, hard, summaries
+from bench.placement import events, fit, gangs, hard, multi, summaries
 from bench.placement.clock import quantile
 from hanse.kit.process import settle_memory
 
@@ -37,7 +37,7 @@ def run(args: Mapping[str, str]) -> BenchResult:
     nodes, rounds = read.whole("NODES", 5_000, least=500), read.whole("ROUNDS", 40)
     wanted, changes = read.whole("HARD", 200), read.whole("EVENTS", 4_000)
     fit_rounds = read.whole("FITS", 2_000)
-    seed = read.whole("SEED", 1, least=0)
+    seed, multi_sets = read.whole("SEED", 1, least=0), read.whole("MULTI", 400)
     raw: dict[str, JsonValue] = {"args": read.done()}
     settle_memory()
     figures: dict[str, float | None] = {}
@@ -50,6 +50,8 @@ def run(args: Mapping[str, str]) -> BenchResult:
     figures |= {"summary_n5000_typical_bytes": typical, "summary_worst_bytes": worst}
     fits, raw["fit"] = fit.measure(nodes, fit_rounds, seed)
     figures |= fits
+    raw["multi_set"] = multi.measure(multi_sets, seed)
+    print(f"gangs of several sets, beside the best of all arrangements: {raw['multi_set']}")
     raw["peak_memory_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return BenchResult(figures, raw)
 
