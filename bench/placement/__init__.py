@@ -37,7 +37,7 @@ def run(args: Mapping[str, str]) -> BenchResult:
     nodes, rounds = read.whole("NODES", 5_000, least=500), read.whole("ROUNDS", 40)
     wanted, changes = read.whole("HARD", 200), read.whole("EVENTS", 4_000)
     fit_rounds = read.whole("FITS", 2_000)
-    seed, multi_sets = read.whole("SEED", 1, least=0), read.whole("MULTI", 400)
+    seed, multi_sets = read.whole("SEED", 1, least=0), read.whole("MULTI", 200)
     raw: dict[str, JsonValue] = {"args": read.done()}
     settle_memory()
     figures: dict[str, float | None] = {}

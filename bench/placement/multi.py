@@ -138,6 +138,8 @@ def _holds(free: list[int], paths: list[tuple[str, str]], wishes: list[Wish]) ->
     """Whether these hosts hold all sets, by trying every way to share each set out."""
     if not wishes:
         return True
+    if sum(free) < sum(wish.pods * wish.gpus for wish in wishes):
+        return False
     wish = wishes[0]
     domains = {path[: wish.depth + 1] for path in paths}
     return any(
@@ -151,9 +153,10 @@ def _holds(free: list[int], paths: list[tuple[str, str]], wishes: list[Wish]) ->
 def _share(free: list[int], inside: list[int], pods: int, paths: list[tuple[str, str]], wishes: list[Wish]) -> bool:
     if not pods:
         return _holds(free, paths, wishes[1:])
-    if not inside:
+    gpus = wishes[0].gpus
+    if sum(free[at] // gpus for at in inside) < pods:
         return False
-    at, gpus = inside[0], wishes[0].gpus
+    at = inside[0]
     for here in range(min(pods, free[at] // gpus), -1, -1):
         left = [*free[:at], free[at] - here * gpus, *free[at + 1 :]]
         if _share(left, inside[1:], pods - here, paths, wishes):

@@ -131,13 +131,25 @@ def branch(kids: Iterable[tuple[Node, int]]) -> Branch:
         if copies and kid.hosts:
             had = folded.get(kid.key)
             folded[kid.key] = (kid, copies if had is None else had[1] + copies)
-    ordered = tuple([folded[key] for key in sorted(folded)])
-    key = b"D" + put(len(ordered)) + b"".join([put(copies) + kid.key for kid, copies in ordered])
+    return _branch([folded[key] for key in sorted(folded)])
+
+
+def branch_of(kids: "list[tuple[Node, int]]") -> Branch:
+    """The domain with these children, of which no two are equal and none is empty."""
+    return _branch(sorted(kids, key=_key))
+
+
+def _key(kid: "tuple[Node, int]") -> bytes:
+    return kid[0].key
+
+
+def _branch(ordered: "list[tuple[Node, int]]") -> Branch:
+    key = b"D" + put(len(ordered)) + b"".join([x for kid, copies in ordered for x in (put(copies), kid.key)])
     found = _branches.get(key)
     if found is None:
         if len(_branches) >= _BRANCHES_KEPT_MAX:
             _branches.clear()
-        found = _branches[key] = Branch(ordered, key)
+        found = _branches[key] = Branch(tuple(ordered), key)
     return found
 
 

@@ -142,6 +142,8 @@ class Inventory:
             node = self._add(facts)
         else:
             node = self._at(slot)
+            if facts == node.facts and (foreign is None or foreign == node.foreign):
+                return  # it only says that it is alive
             self._replace(node, facts)
         node.change(facts, node.foreign if foreign is None else foreign)
         node.merit = merit_of(facts.labels, self.scores)

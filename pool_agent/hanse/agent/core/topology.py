@@ -16,7 +16,7 @@ from typing import Final
 from hanse.agent.core.dialects import SAME_AS, UNKNOWN_VALUES
 from hanse.model.ids import NodeName
 from hanse.model.placement import Level
-from hanse.shape.domains import Branch, Leaf, Node, bin_number, branch, leaf
+from hanse.shape.domains import Branch, Leaf, Node, bin_number, branch_of, leaf
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
 UNKNOWN_PREFIX = "?"
@@ -137,7 +137,7 @@ class Domain:
         for kid in self._stale.values():
             self._file(kid)
         self._stale.clear()
-        return branch([(node, len(names)) for node, names in self._counts.values()])
+        return branch_of([(node, len(names)) for node, names in self._counts.values() if node.hosts])
 
     def _file(self, kid: "Domain") -> None:
         """Moves a child to the entry of its present key."""
