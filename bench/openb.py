@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from statistics import fmean, stdev
-from typing import Final
+from typing import Final, NamedTuple
 
 from bench.contract import BenchArgs, BenchArgumentError, BenchResult, JsonValue
 from hanse.agent.core.facts import NodeFacts
@@ -46,16 +46,23 @@ AT_FGD: Final = 0.1
 DEFAULT: Final = "default"
 GPU_FLAVOR: Final = FlavorName("gpu")
 
-# Allocated % of FGD at 130 % arrival.
-PUBLISHED: Final[Mapping[str, float]] = {
-    "default": 95.39,
-    "cpu050": 95.21,
-    "cpu100": 95.35,
-    "gpushare40": 94.15,
-    "gpuspec10": 94.95,
-    "gpuspec33": 94.55,
-    "multigpu20": 95.65,
-    "multigpu40": 96.99,
+
+class Published(NamedTuple):
+    """GPUs allocated at 130 % arrival, in %, by the policies of the paper."""
+
+    fgd: float
+    best_fit: float
+
+
+PUBLISHED: Final[Mapping[str, Published]] = {
+    "default": Published(95.39, 93.08),
+    "cpu050": Published(95.21, 93.79),
+    "cpu100": Published(95.35, 93.44),
+    "gpushare40": Published(94.15, 91.69),
+    "gpuspec10": Published(94.95, 93.30),
+    "gpuspec33": Published(94.55, 93.09),
+    "multigpu20": Published(95.65, 93.93),
+    "multigpu40": Published(96.99, 95.23),
 }
 
 
@@ -119,12 +126,12 @@ def _result(runs: Mapping[str, Sequence[Run]], told: Mapping[str, str]) -> Bench
                 "alloc100_pct": round(fmean(r.at_100 for r in seeds), 3),
                 "alloc130_pct": round(mean, 3),
                 "std130": round(stdev([r.at_130 for r in seeds]), 3) if len(seeds) > 1 else 0.0,
-                "fgd130_pct": PUBLISHED.get(name),
+                "fgd130_pct": PUBLISHED[name].fgd if name in PUBLISHED else None,
                 "seeds130_pct": [round(r.at_130, 3) for r in seeds],
             }
         )
         if name in PUBLISHED:
-            at_fgd.append(mean >= PUBLISHED[name] - AT_FGD)
+            at_fgd.append(mean >= PUBLISHED[name].fgd - AT_FGD)
     every = [r for seeds in runs.values() for r in seeds]
     figures: dict[str, float | None] = {
         "default_alloc130_pct": fmean(r.at_130 for r in runs[DEFAULT]) if DEFAULT in runs else None,

@@ -26,24 +26,13 @@ from bench.drawing import (
     segment,
     text,
 )
+from bench.openb import LIST_PREFIX, PUBLISHED
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 OUT: Final = ROOT / "bench" / "out"
 IMAGES: Final = ROOT / "docs" / "img"
 WIDTH_PX: Final = 760
 STRANDED_AIM_PCT: Final = 0.5
-
-PUBLISHED: Final[Mapping[str, tuple[float, float]]] = {
-    "default": (95.39, 93.08),
-    "cpu050": (95.21, 93.79),
-    "cpu100": (95.35, 93.44),
-    "gpushare40": (94.15, 91.69),
-    "gpuspec10": (94.95, 93.30),
-    "gpuspec33": (94.55, 93.09),
-    "multigpu20": (95.65, 93.93),
-    "multigpu40": (96.99, 95.23),
-}
-"""GPUs allocated when 130 % of capacity has arrived, in %: by FGD, by BestFit ("Beware of Fragmentation", ATC'23)."""
 
 
 class Series(TypedDict):
@@ -133,7 +122,7 @@ def openb(raw: Mapping[str, object]) -> str:
     """GPUs allocated at 130 % arrival, a row a list, beside what was published."""
     rows = cast("Sequence[OpenbRow]", raw["rows"])
     top, height = 74.0, 74 + 30 * len(rows) + 56
-    known = [(row, PUBLISHED.get(row["list"].removeprefix("openb_pod_list_"))) for row in rows]
+    known = [(row, PUBLISHED.get(row["list"].removeprefix(LIST_PREFIX))) for row in rows]
     values = [v for row, published in known for v in (row["alloc130_pct"], *(published or ()))]
     panel = Panel(
         Scale(min(values) // 1 - 0.5, max(values) // 1 + 1.5, 130.0, WIDTH_PX - 20.0),
@@ -158,7 +147,7 @@ def openb(raw: Mapping[str, object]) -> str:
 
 def _list(panel: Panel, at: int, row: OpenbRow, published: tuple[float, float] | None) -> Iterator[str]:
     y = panel.y.at(at + 0.5)
-    yield text(panel.x.at_low - 14, y + 4, row["list"].removeprefix("openb_pod_list_"), anchor="end")
+    yield text(panel.x.at_low - 14, y + 4, row["list"].removeprefix(LIST_PREFIX), anchor="end")
     yield segment(panel.x.at_low, y, panel.x.at_high, y, GREY, opacity=0.3)
     if published is not None:
         yield diamond(panel.x.at(published[0]), y, ORANGE)
