@@ -41,6 +41,7 @@ UNLABELLED_ONE_IN: Final = 500
 FOREIGN_ONE_IN: Final = 25
 GANG_HOSTS: Final = (2, 4, 8, 16, 32, 64, 128)
 EVENTS_MAX: Final = 12  # node events between two measurements
+OUT_MAX: Final = 50  # nodes that are cordoned or not ready at any time
 ENDS_MAX: Final = 3  # jobs that end between two measurements
 TURNOVERS: Final = 2  # times that every job is replaced before anything is measured
 
@@ -109,6 +110,7 @@ class BusyPool:
         self.inventory = Inventory([Flavor(FLAVOR, 0)], [LEVELS], self.facts.values())
         self.spent = Spent()
         self._jobs: list[Placement] = []
+        self._out: list[NodeName] = []
         self._held = 0
         self._wanted = int(load * nodes * GPUS)
         for name in self.names:
@@ -155,14 +157,22 @@ class BusyPool:
             busy = node is not None and bool(node.foreign)
             pods = Resources({} if busy else {NVIDIA_GPU: 1, "cpu": 4_000})
             return kind, lambda: self.inventory.set_foreign(name, pods)
-        if kind == "cordon":
-            facts = replace(facts, cordoned=not facts.cordoned and self.rng.random() < 0.3)
-        elif kind == "ready":
-            facts = replace(facts, ready=not facts.ready or self.rng.random() < 0.7)
-        elif kind == "beat":
+        if kind in ("cordon", "ready") and name not in self._out:
+            return kind, self._out_or_back(name, kind)
+        if kind == "beat":
             facts = replace(facts, labels=dict(facts.labels))
-        self.facts[name] = facts
         return kind, lambda: self._tell(facts, anew=kind == "anew")
+
+    def _out_or_back(self, name: NodeName, kind: str) -> Callable[[], None]:
+        """A node takes no pods from now on, or, where OUT_MAX do not, one that did not does again."""
+        if len(self._out) >= OUT_MAX:
+            name = self._out.pop(self.rng.randrange(len(self._out)))
+            facts = replace(self.facts[name], cordoned=False, ready=True)
+        else:
+            facts = replace(self.facts[name], cordoned=kind == "cordon", ready=kind != "ready")
+            self._out.append(name)
+        self.facts[name] = facts
+        return lambda: self._tell(facts, anew=False)
 
     def _tell(self, facts: NodeFacts, *, anew: bool) -> None:
         if anew:

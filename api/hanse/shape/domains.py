@@ -131,20 +131,16 @@ def branch(kids: Iterable[tuple[Node, int]]) -> Branch:
         if copies and kid.hosts:
             had = folded.get(kid.key)
             folded[kid.key] = (kid, copies if had is None else had[1] + copies)
-    return _branch([folded[key] for key in sorted(folded)])
+    return branch_of(folded)
 
 
-def branch_of(kids: "list[tuple[Node, int]]") -> Branch:
-    """The domain with these children, of which no two are equal and none is empty."""
-    return _branch(sorted(kids, key=_key))
-
-
-def _key(kid: "tuple[Node, int]") -> bytes:
-    return kid[0].key
+def branch_of(kids: "dict[bytes, tuple[Node, int]]") -> Branch:
+    """The domain with these children by their keys; none is empty."""
+    return _branch([kids[key] for key in sorted(kids)])
 
 
 def _branch(ordered: "list[tuple[Node, int]]") -> Branch:
-    key = b"D" + put(len(ordered)) + b"".join([x for kid, copies in ordered for x in (put(copies), kid.key)])
+    key = b"D" + put(len(ordered)) + b"".join([put(copies) + kid.key for kid, copies in ordered])
     found = _branches.get(key)
     if found is None:
         if len(_branches) >= _BRANCHES_KEPT_MAX:

@@ -152,8 +152,12 @@ class Inventory:
     def set_foreign(self, name: NodeName, foreign: Resources) -> None:
         """What runs on a node and is not ours, terminating pods included. Unknown nodes are ignored."""
         slot = self._slot.get(name)
-        if slot is not None:
-            self.set_node(self._at(slot).facts, foreign)
+        if slot is None:
+            return
+        node = self._at(slot)
+        if foreign != node.foreign:
+            node.change(node.facts, foreign)
+            self._touch(node)
 
     def remove_node(self, name: NodeName) -> None:
         """A node is gone; what we hold on it waits for its return or for its release."""

@@ -137,7 +137,7 @@ class Domain:
         for kid in self._stale.values():
             self._file(kid)
         self._stale.clear()
-        return branch_of([(node, len(names)) for node, names in self._counts.values() if node.hosts])
+        return branch_of({key: (node, len(names)) for key, (node, names) in self._counts.items() if node.hosts})
 
     def _file(self, kid: "Domain") -> None:
         """Moves a child to the entry of its present key."""
