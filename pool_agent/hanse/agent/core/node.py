@@ -290,7 +290,10 @@ class Account:
 
 
 def account(node: Node, name: str) -> Account:
-    """The account of one resource on one node, from the pods themselves and not from the running sum."""
+    """The account of one resource on one node, from the pods themselves and not from the running sum.
+
+    Of whole accelerators a shared one counts as free: what is used of it is in the account of its thousandths.
+    """
     own = node.used(name)
     left = node.facts.allocatable[name] - node.foreign[name] - own
     free = max(0, left)
