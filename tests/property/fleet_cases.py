@@ -50,44 +50,47 @@ def table(rng: random.Random) -> Table:
     return Table(tuple(sorted(classes, key=repr)), left_out, rng.random() < 0.1)
 
 
-def lowest(rng: random.Random, known: Table, busy: float) -> Leaf:
+def lowest(rng: random.Random, known: Table, busy: float, alike: bool) -> Leaf:
+    """A lowest domain; of one class if hosts there are `alike`."""
     counts: dict[tuple[int, int], int] = {}
+    c = rng.randrange(len(known.classes))
     for _ in range(rng.randint(1, 6)):
-        c = rng.randrange(len(known.classes))
+        c = c if alike else rng.randrange(len(known.classes))
         full = known.classes[c].gpus
         at = (c, rng.randint(0, full) if rng.random() < busy else full)
         counts[at] = counts.get(at, 0) + rng.choice((1, 1, 2, 4))
     return leaf(counts)
 
 
-def domain(rng: random.Random, known: Table, depth: int, busy: float) -> Node:
+def domain(rng: random.Random, known: Table, depth: int, busy: float, alike: bool) -> Node:
     if depth == 0:
-        return lowest(rng, known, busy)
+        return lowest(rng, known, busy, alike)
     wide = rng.choice((1, 2, 3, 5, 20 if depth == 1 else 3))
-    return branch([(domain(rng, known, depth - 1, busy), rng.choice((1, 1, 1, 2, 5))) for _ in range(wide)])
+    return branch([(domain(rng, known, depth - 1, busy, alike), rng.choice((1, 1, 1, 2, 5))) for _ in range(wide)])
 
 
-def root(rng: random.Random, known: Table, levels: Sequence[Level]) -> Branch:
+def root(rng: random.Random, known: Table, levels: Sequence[Level], alike: bool) -> Branch:
     """A group's tree; now and then without any host."""
     if rng.random() < 0.05:
         return branch([])
-    found = domain(rng, known, max(1, len(levels)), rng.choice((0.2, 0.8, 1.0)))
+    found = domain(rng, known, max(1, len(levels)), rng.choice((0.2, 0.8, 1.0)), alike)
     assert isinstance(found, Branch)
     return found
 
 
-def pool(rng: random.Random) -> Shape:
+def pool(rng: random.Random, *, alike: bool) -> Shape:
+    """`alike`: lowest domains have hosts of one class each."""
     known = table(rng)
     ladders = rng.sample(LADDERS, rng.choice((1, 1, 1, 2)))
-    return Shape(tuple(Group(levels, root(rng, known, levels)) for levels in ladders), known)
+    return Shape(tuple(Group(levels, root(rng, known, levels, alike)) for levels in ladders), known)
 
 
-def changed(rng: random.Random, shape: Shape) -> Shape:
+def changed(rng: random.Random, shape: Shape, *, alike: bool) -> Shape:
     """The pool later: some lowest domains, or a whole group, are different."""
 
     def follow(node: Node) -> Node:
         if isinstance(node, Leaf):
-            return lowest(rng, shape.table, 0.9) if rng.random() < 0.5 else node
+            return lowest(rng, shape.table, 0.9, alike) if rng.random() < 0.5 else node
         kids = [(kid, copies) for kid, copies in node.kids]
         at = rng.randrange(len(kids))
         kid, copies = kids[at]
@@ -98,7 +101,7 @@ def changed(rng: random.Random, shape: Shape) -> Shape:
     at = rng.randrange(len(groups))
     now = groups[at].root
     anew = rng.random() < 0.2 or not now.kids
-    after = root(rng, shape.table, groups[at].levels) if anew else follow(now)
+    after = root(rng, shape.table, groups[at].levels, alike) if anew else follow(now)
     assert isinstance(after, Branch)
     groups[at] = Group(groups[at].levels, after)
     return Shape(tuple(groups), shape.table)
@@ -135,7 +138,7 @@ def pod_set(rng: random.Random) -> tuple[SetRequest, FlavorName]:
         slices.insert(0, Slice(size, level, rng.random() < 0.15, preferred=rng.random() < 0.1))
     if slices and rng.random() < 0.1:
         slices[0] = replace(slices[0], ragged=True)
-    count = size * rng.choice((1, 2, 5, 12)) + (rng.random() < 0.05)
+    count = size * rng.choice((1, 2, 5, 12, 40, 150)) + (rng.random() < 0.05)
     required = rng.choice(("", "", rng.choice(names)))
     preferred = rng.choice(("", "", "", rng.choice(names)))
     tolerations = (Toleration("dedicated", exists=True),) if rng.random() < 0.5 else ()

@@ -52,7 +52,8 @@ def block(
     inner = _inner(lines, np.where(copies > 0, whole, 1).min(axis=0))
     top = (hosts[1:, : frame.full + 1] > 0).any(axis=(2, 3)).sum(axis=1) - 1
     parents = dict(zip([parent.key for parent in lines.parents], lines.starts, strict=True))
-    return Block(hosts, copies, whole, _times(lines), inner, top), parents
+    blended = bool(((hosts[1:, 0] > 0).sum(axis=0) > 1).any())
+    return Block(hosts, copies, whole, *_times(lines), inner, top, blended), parents
 
 
 def is_narrow(made: Block, frame: Frame) -> bool:
@@ -131,12 +132,14 @@ def _places(kids: Sequence[int], widths: Sequence[int]) -> Cells:
     return within % SLOTS * sum(widths) + first + within // SLOTS
 
 
-def _times(lines: _Outline) -> Cells:
-    times = np.ones(1, np.int32)
+def _times(lines: _Outline) -> tuple[Cells, Cells]:
+    """See `above` and `times` of Block."""
+    above = times = np.ones(1, np.int32)
     counts = [*[len(copies) for copies in lines.copies[1:]], sum(lines.widths)]
     for copies, first, below in zip(lines.copies, lines.first, counts, strict=True):
-        times = np.repeat(times * np.array(copies, np.int32), _lengths(first, below))
-    return times
+        lengths, each = _lengths(first, below), np.array(copies, np.int32)
+        above, times = np.repeat(each, lengths), np.repeat(times * each, lengths)
+    return above, times
 
 
 def _lengths(first: Sequence[int], below: int) -> Cells:

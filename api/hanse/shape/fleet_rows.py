@@ -17,7 +17,7 @@ of a sheet is abandoned, the live parts are moved together. The last entry of a 
 no copies, and every unused parent has it as its only child, so unused entries add nothing and exceed nothing.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -107,17 +107,20 @@ class Block(NamedTuple):
         hosts: [0 for all classes or class layer + 1, least free GPUs, slot, column], and EXTRA sums of these: pods of
             one GPU, and of two.
         copies, whole: [slot, column].
-        times: by column, how many equal columns there are in all: the copies of its parent, of that one's parent, …
+        above, times: by column, the copies of its parent, and how many equal columns there are in all.
         inner: by depth.
         top: by class layer, the most free GPUs of a host; -1 without hosts.
+        blended: some lowest domain has hosts of several class layers.
     """
 
     hosts: Cells
     copies: Cells
     whole: Cells
+    above: Cells
     times: Cells
     inner: tuple[Inner, ...]
     top: Cells
+    blended: bool
 
     @property
     def sizes(self) -> list[int]:
@@ -186,7 +189,9 @@ class Sheet:
         self._hosts = _Rows(layers + 1, self.full + 1 + EXTRA, SLOTS, dtype=self._dtype)
         self._copies = _Rows(SLOTS, dtype=self._dtype)
         self._whole = _Rows(SLOTS, dtype=self._dtype)
+        self._above = _Rows(dtype=np.int32)
         self._times = _Rows(dtype=np.int32)
+        self._blended = _Rows(dtype=np.int8)
         self._inner = [tuple(_Rows(dtype=kind) for kind in _INNER) for _ in range(depth - 1)]
         self._scratch: tuple[Cells, Cells] = (np.zeros((SLOTS, 0), self._dtype),) * 2
         self._parts: list[Part | None] = []
@@ -219,7 +224,7 @@ class Sheet:
     def add(self, slot: int, ladder: int, classes: list[int], block: Block, parents: Mapping[bytes, int]) -> Part:
         """A new part at the end. `classes` of its layers, as many as it has."""
         part = Part(self._slot.extend(1), [], block.sizes, parents)
-        for rows in (self._ladder, self._classes, self._top, self._starts):
+        for rows in (self._ladder, self._classes, self._top, self._blended, self._starts):
             rows.extend(1)
         self._widths = None
         for depth, size in enumerate(block.sizes):
@@ -248,7 +253,7 @@ class Sheet:
 
     def drop(self, part: Part) -> None:
         """The part is gone."""
-        self._slot.all[part.number] = -1
+        self._slot.all[part.number], self._blended.all[part.number] = -1, 0
         self._classes.all[:, part.number] = -1
         self._parts[part.number] = None
         self._dead += part.spans[-1][1]
@@ -271,24 +276,25 @@ class Sheet:
             start, below = part.spans[depth][0], part.spans[depth + 1][0]
             copies, whole, first, several = [rows.all[start : start + size] for rows in self._rows_at(depth)]
             inner.append(Inner(copies, whole, first - below, several))
-        hosts, copies, whole, times = [rows.all[..., columns] for rows in self._rows_at(self.depth - 1)]
-        return Block(hosts, copies, whole, times, tuple(inner), self._top.all[:, part.number])
+        hosts, copies, whole, above, times = [rows.all[..., columns] for rows in self._rows_at(self.depth - 1)]
+        top, blended = self._top.all[:, part.number], bool(self._blended.all[part.number])
+        return Block(hosts, copies, whole, above, times, tuple(inner), top, blended)
 
     def _rows_at(self, depth: int) -> "tuple[_Rows, ...]":
-        columns = (self._hosts, self._copies, self._whole, self._times)
+        columns = (self._hosts, self._copies, self._whole, self._above, self._times)
         return self._inner[depth] if depth < self.depth - 1 else columns
 
     def _write(self, part: Part, block: Block) -> None:
         self._split = None
         start, room = part.spans[-1]
         end = start + room
-        for rows, cells in zip(self._rows_at(self.depth - 1), block[:4], strict=True):
+        for rows, cells in zip(self._rows_at(self.depth - 1), block[:5], strict=True):
             used = start + cells.shape[-1]
             rows.all[..., start:used] = cells
             rows.all[..., used:end] = 0
         for depth, inner in enumerate(block.inner):
             self._write_inner(depth, part, inner)
-        self._top.all[:, part.number] = block.top
+        self._top.all[:, part.number], self._blended.all[part.number] = block.top, block.blended
 
     def _write_inner(self, depth: int, part: Part, inner: Inner) -> None:
         (start, room), (below, below_room) = part.spans[depth : depth + 2]
@@ -312,27 +318,72 @@ class Sheet:
         seen = self._seen(sight, how)
         if how.required == 0:
             return self._on_one_host(seen)
-        pods = self._in_slots(seen)
-        if how.exclusive == 1:
-            pods = np.multiply(pods, self._whole.now, out=self._room(pods, 0))
-        pods = _floored(pods, how.floors, 1, self._room(pods, 0))
-        starts = self._starts.now
+        wide, starts = self._in_columns(seen, how), self._starts.now
         if how.required == 1:
-            return _reached(np.maximum.reduceat(np.maximum.reduce(pods, axis=0), starts[-1]), seen)
-        wide = np.einsum("sc,sc->c", pods, self._copies.now)
-        wide = wide if wide.dtype == np.int64 else wide.astype(np.int32)
+            return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
         if how.required < 0 and len(how.floors) < 2 and how.exclusive < 2:  # nothing happens on the way up
             return _reached(np.add.reduceat(wide * self._times.now, starts[-1]), seen)
+        leap = self.depth > 2 and 2 not in (how.required, how.exclusive) and _size(how, 2) < 2
         for level in range(2, self.depth + 1):
             copies, whole, first, _ = self._inner[self.depth - level]
-            wide = self._joined(wide) if level == 2 else np.add.reduceat(wide, first.now)
+            if level == 2 and leap:
+                wide = wide * self._above.now
+                continue
+            if level == 3 and leap:
+                first_columns = self._inner[-1][2].now.take(first.now)
+                wide = np.add.reduceat(wide, first_columns)
+            else:
+                wide = self._joined(wide) if level == 2 else np.add.reduceat(wide, first.now)
             if how.exclusive == level:
                 wide = wide * whole.now
-            wide = _floored(wide, how.floors, level)
+            if (size := _size(how, level)) > 1:
+                wide = wide // size * size
             if how.required == level:
                 return _reached(np.maximum.reduceat(wide, starts[self.depth - level]), seen)
             wide = wide * copies.now
         return _reached(np.add.reduceat(wide, starts[0]), seen)
+
+    def _in_columns(self, seen: _Seen, how: Rounding) -> Cells:
+        """By column, pods of all its slots, or of the best if the required level is theirs; in whole slices."""
+        size = _size(how, 1)
+        total: Cells | None = None
+        apart = size < 2 and (how.required != 1 or not self._blended.now.any())
+        for pods, chosen in self._layers(seen, apart=apart):
+            if size > np.iinfo(pods.dtype).max:
+                continue  # no lowest domain holds a whole slice
+            room = self._room(pods, 0)
+            if how.exclusive == 1:
+                pods = np.multiply(pods, self._whole.now, out=room)
+            if size > 1:
+                pods = np.floor_divide(pods, size, out=room)
+            if how.required == 1:
+                wide = np.maximum.reduce(pods, axis=0)
+            else:
+                wide = np.einsum("sc,sc->c", pods, self._copies.now)
+            wide = wide if wide.dtype == np.int64 else wide.astype(np.int32)
+            if chosen is not None:
+                wide *= self._over_columns(chosen)
+            if total is not None:
+                wide = np.maximum(total, wide) if how.required == 1 else total + wide
+            total = wide
+        if total is None:
+            return np.zeros(self._copies.used, np.int32)
+        return total * size if size > 1 else total
+
+    def _layers(self, seen: _Seen, *, apart: bool) -> Iterator[tuple[Cells, Flags | None]]:
+        """Pods by slot and column, and by part whether these count; `apart` for each class layer alone.
+
+        What is yielded is good until the next is.
+        """
+        different = {kind for kinds in seen.kinds for kind in kinds.values()}
+        if not seen.mixed and len(different) == 1:
+            yield self._counted(different.pop(), 0, 0), None
+        elif not apart:
+            yield self._in_slots(seen, different), None
+        else:
+            for layer, kinds in enumerate(seen.kinds, 1):
+                for n, kind in kinds.items():
+                    yield self._counted(kind, layer, 0), seen.number[layer - 1] == n
 
     def _joined(self, wide: Cells) -> Cells:
         """Columns summed by parent. Most parents have one column; only the others are summed up."""
@@ -361,11 +412,8 @@ class Sheet:
         mixed = bool((reached & (~taken & (self.classes >= 0)).any(axis=0)).any())
         return _Seen(number, kinds, np.asarray(reached), mixed)
 
-    def _in_slots(self, seen: _Seen) -> Cells:
-        """Pods by slot and column; of parts that are not reached, anything."""
-        different = {kind for kinds in seen.kinds for kind in kinds.values()}
-        if not seen.mixed and len(different) == 1:
-            return self._counted(different.pop(), 0, 0)
+    def _in_slots(self, seen: _Seen, different: set[Kind]) -> Cells:
+        """Pods by slot and column of all layers together."""
         wide = any(not kind.density.gpus for kind in different)
         total = self._copies.now.astype(np.int64) if wide else self._room(self._copies.now, 0)
         assert total is not None  # the copies have the type that is computed in
@@ -419,11 +467,6 @@ def _reached(most: Cells, seen: _Seen) -> Ints:
     return np.where(seen.reached, most, 0).astype(np.int64)
 
 
-def _floored(pods: Cells, floors: tuple[int, ...], level: int, out: Cells | None = None) -> Cells:
-    """Whole slices only."""
-    size = floors[level - 1] if level <= len(floors) else 0
-    if size < 2:
-        return pods
-    if size > np.iinfo(pods.dtype).max:
-        return np.zeros_like(pods)
-    return np.multiply(np.floor_divide(pods, size, out=out), size, out=out)
+def _size(how: Rounding, level: int) -> int:
+    """Of slices at a level, 0 for none."""
+    return how.floors[level - 1] if level <= len(how.floors) else 0
