@@ -60,12 +60,15 @@ class _Ranking:
 
     Attributes:
         open_to: by class, and last for nodes that take no pods, whether it may take such pods (`Answer`).
+        need: what all the pods of the set use together, by resource.
     """
 
-    __slots__ = ("device_left", "open_to", "score", "version")
+    __slots__ = ("device_left", "need", "open_to", "score", "unsure", "version")
 
-    def __init__(self, rows: int, open_to: Ints) -> None:
+    def __init__(self, rows: int, open_to: Ints, need: Floats) -> None:
         self.open_to = open_to
+        self.unsure = bool((open_to == Answer.MAYBE).any())
+        self.need = need
         self.version: Ints = np.full(rows, _NEVER, dtype=np.int64)
         self.score: Floats = np.full(rows, np.inf)
         self.device_left: Ints = np.zeros(rows, dtype=np.int64)
@@ -92,6 +95,11 @@ class Packing:
         self._whole: Ints = np.zeros(rows, dtype=np.int64)
         self._reach: Floats = np.zeros((rows, self._usable.kinds))
         self._pods: Floats = np.zeros((rows, self._usable.kinds))
+        # Beside what typical pods use, whatever else hosts offer; only the former is looked at for room.
+        offered = {name for cls in table.classes for name in (*cls.others, cls.gpu) if name}
+        self._names = (*self._usable.names, *sorted(offered.difference(self._usable.names)))
+        self._left: Floats = np.zeros((rows, len(self._names)))
+        self._most: Ints = np.zeros(rows, dtype=np.int64)
         self._rankings: dict[tuple[int, int], _Ranking] = {}
 
     def fits(self, columns: Columns, table: Table, demand: Demand) -> bool:
@@ -141,9 +149,10 @@ class Packing:
         stale = ranking.version != self.columns.version
         rows = np.flatnonzero(stale if among is None else stale & among)
         if len(rows):
+            self._look(rows[self._seen[rows] != self.columns.version[rows]])
             ranking.version[rows] = self.columns.version[rows]
             ranking.score[rows] = np.inf
-            rows = rows[self._has_room(s, rows, ranking.open_to)]
+            rows = rows[self._has_room(s, rows, ranking)]
         if len(rows) < ALIKE_ROWS_MIN:
             if len(rows):
                 self._score(s, rows, ranking)
@@ -165,28 +174,29 @@ class Packing:
             if len(self._rankings) * rows >= RANKED_ROWS_MAX:
                 del self._rankings[next(iter(self._rankings))]
             answers = [int(open_to(self._table, cls, s)) for cls in self._table.classes]
-            ranking = _Ranking(rows, np.array([*answers, int(Answer.NO)], dtype=np.int64))
+            need = np.array([s.pod[name] * s.count for name in self._names], dtype=np.float64)
+            if not set(s.pod).issubset(self._names):
+                answers = [int(Answer.NO)] * len(answers)  # no host offers what the pods need
+            ranking = _Ranking(rows, np.array([*answers, int(Answer.NO)], dtype=np.int64), need)
         self._rankings[key] = ranking
         return ranking
 
-    def _has_room(self, s: SetAsk, rows: Ints, open_to_: Ints) -> Mask:
+    def _has_room(self, s: SetAsk, rows: Ints, ranking: _Ranking) -> Mask:
         """Which of the rows hold the pods together."""
-        columns = self.columns
-        answer = open_to_[columns.number[rows]]
-        mask: Mask = answer > 0
-        for name, amount in s.pod.items():
-            mask &= columns.left(name)[rows] >= amount * s.count
+        answer = ranking.open_to[self.columns.number[rows]]
+        mask: Mask = np.all(self._left[rows] >= ranking.need, axis=1) & (answer > 0)
         if s.pod[GPU_MILLI]:
-            mask &= self._devices[rows].max(axis=1) >= s.pod[GPU_MILLI]
-        for at in np.flatnonzero(mask & (answer == Answer.MAYBE)).tolist():
-            mask[at] = s.selector.matches(columns.nodes[rows[at]].facts.labels)
+            mask &= self._most[rows] >= s.pod[GPU_MILLI]
+        if ranking.unsure:
+            for at in np.flatnonzero(mask & (answer == Answer.MAYBE)).tolist():
+                mask[at] = s.selector.matches(self.columns.nodes[rows[at]].facts.labels)
         return mask
 
     def _states(self, rows: Ints) -> tuple[Ints, Ints]:
         """One row of each different state, and for every row which of them is in its state."""
         columns = self.columns
-        parts = [columns.number, columns.free, *[columns.left(name) for name in self._usable.names]]
-        state = np.vstack([*[part[rows] for part in parts], self._devices[rows].T])
+        state = np.vstack([columns.number[rows], columns.free[rows], self._left[rows].T, self._devices[rows].T])
+        state = state.astype(np.int64)
         factors = np.cumprod(np.full(len(state), _MIX, dtype=np.int64))  # wraps, which is what a hash does
         _, first, inverse = np.unique(factors @ state, return_index=True, return_inverse=True)
         if not np.array_equal(state[:, first][:, inverse], state):
@@ -194,27 +204,27 @@ class Packing:
         return rows[first], inverse
 
     def _score(self, s: SetAsk, rows: Ints, ranking: _Ranking) -> None:
-        columns, usable = self.columns, self._usable
-        left = np.array([columns.left(name)[rows] for name in usable.names], dtype=np.float64)
-        left = left.reshape(len(usable.names), len(rows))
-        new = self._seen[rows] != columns.version[rows]
-        if new.any():
-            self._look(rows[new], left[:, new])
-        for i, name in enumerate(usable.names):
-            left[i] -= s.pod[name] * s.count
-        room = usable.room(left)
+        columns, kinds = self.columns, len(self._usable.names)
+        room = self._usable.room(self._left[rows, :kinds] - ranking.need[:kinds])
         after = self._shared(s, rows, ranking, room) if s.pod[GPU_MILLI] else self._taken(s, rows, room)
-        opened = (columns.free[rows] == columns.full[rows]) & (columns.full[rows] > 0)
-        ranking.score[rows] = self._worth[rows] - after + np.where(opened, WHOLE_HOST_MILLI * _SCALE, 0.0)
+        free, full = columns.free[rows], columns.full[rows]
+        opened = (free == full) & (full > 0)
+        ranking.score[rows] = self._worth[rows] - after + opened * (WHOLE_HOST_MILLI * _SCALE)
 
-    def _look(self, rows: Ints, left: Floats) -> None:
+    def _look(self, rows: Ints) -> None:
         """Takes in rows that have changed, whatever kind of pod is asked for."""
-        usable, devices = self._usable, self._devices[rows]
+        if not len(rows):
+            return
+        usable, columns, devices = self._usable, self.columns, self._devices[rows]
         whole = (devices == DEVICE_MILLI).sum(axis=1)
         reach, pods = usable.reach(devices, whole), usable.pods(devices, whole)
-        self._reach[rows], self._pods[rows], self._whole[rows] = reach, pods, whole
-        self._worth[rows] = usable.worth(reach, pods, usable.room(left), self.columns.number[rows])
-        self._seen[rows] = self.columns.version[rows]
+        left = np.array([columns.left(name)[rows] for name in self._names], dtype=np.float64)
+        left = left.reshape(len(self._names), len(rows)).T
+        self._reach[rows], self._pods[rows], self._whole[rows], self._left[rows] = reach, pods, whole, left
+        self._most[rows] = devices.max(axis=1)
+        room = usable.room(left[:, : len(usable.names)])
+        self._worth[rows] = usable.worth(reach, pods, room, columns.number[rows])
+        self._seen[rows] = columns.version[rows]
 
     def _taken(self, s: SetAsk, rows: Ints, room: Floats) -> Floats:
         """What is usable once the set has its whole devices, if it asks for any."""

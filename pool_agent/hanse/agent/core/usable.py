@@ -59,14 +59,11 @@ class Usable:
         self._whole_pods: Floats = (whole // gpus).astype(np.float64)
 
     def room(self, left: Floats) -> Floats:
-        """By host and kind, pods that everything but the devices suffices for; `left` by resource and host."""
-        best: Floats = np.full((left.shape[1], len(self._hold)), _UNBOUNDED)
-        for row, need, unbounded in zip(left, self._need, self._unbounded, strict=True):
-            pods = row[:, None] / need
-            np.floor(pods, out=pods)
-            pods += unbounded
-            np.minimum(best, pods, out=best)
-        return best
+        """By host and kind, pods that everything but the devices suffices for; `left` by host and resource."""
+        pods = left[:, :, None] / self._need
+        np.floor(pods, out=pods)
+        pods += self._unbounded
+        return np.asarray(pods.min(axis=1, initial=_UNBOUNDED))
 
     def reach(self, devices: Ints, whole: Ints) -> Floats:
         """By host and kind, thousandths times REACH on devices large enough for one pod.
