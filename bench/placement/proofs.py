@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from bench.contract import JsonValue
 from hanse.agent.core.inventory import Inventory
 from hanse.model.request import GangRequest
-from hanse.shape.lens import prepare
+from hanse.shape.ask import prepare
 from hanse.shape.seat import views
 from hanse.shape.solve import Proof, solve
 

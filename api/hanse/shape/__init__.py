@@ -12,12 +12,12 @@ refusal is wrong by at most the hosts that `clipped_hosts` counts: those whose o
 than their GPUs, those of rare classes, and those that a summary had no room for. See docs/reference/summaries.md.
 """
 
+from hanse.shape.ask import Ask, prepare
 from hanse.shape.clip import encode
 from hanse.shape.codec import decode
 from hanse.shape.decision import Decision, SetTake, apply
 from hanse.shape.errors import ShapeError
 from hanse.shape.fit import Fit, could_ever_fit, fit, fit_ask, quick_reject
-from hanse.shape.lens import Ask, prepare
 from hanse.shape.limits import SUMMARY_BYTES_MAX
 from hanse.shape.refuse import NoFit
 from hanse.shape.shape import Cell, Group, Row, Shape

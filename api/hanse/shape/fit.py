@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from hanse.model.ids import FlavorName
 from hanse.model.placement import LevelUse, PartPlacement
 from hanse.model.request import GangRequest
+from hanse.shape.ask import Ask, SetAsk, prepare
 from hanse.shape.decision import Decision, SetTake, apply_set
 from hanse.shape.domains import Branch, Node, branch
 from hanse.shape.joint import Joint, Seats, Spot
-from hanse.shape.lens import Ask, Ladder, SetAsk, prepare
+from hanse.shape.lens import Ladder
 from hanse.shape.limits import LEVELS_MAX
 from hanse.shape.refuse import NoFit, never, unnamed
 from hanse.shape.same import known_values, no_one_value, options, same_keys

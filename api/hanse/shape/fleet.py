@@ -27,10 +27,11 @@ from numpy.typing import NDArray
 
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice
+from hanse.shape.ask import Ask, SetAsk
 from hanse.shape.fleet_blocks import Frame, block, is_narrow
 from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints
 from hanse.shape.fleet_rows import Block, Part, Rounding, Sheet
-from hanse.shape.lens import Ask, Ladder, Refused, SetAsk, Table, layered
+from hanse.shape.lens import Ladder, Refused, Table, layered
 from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
 from hanse.shape.shape import Shape
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from hanse.model.resources import DEVICE_MILLI, GPU_MILLI, Resources
 from hanse.model.selectors import Operator, Requirement, Selector, Taint, untolerated
+from hanse.shape.ask import SetAsk
 from hanse.shape.classes import HostClass, at_most, label_hash, offer
-from hanse.shape.lens import SetAsk, Table
+from hanse.shape.lens import Table
 from hanse.shape.limits import AMOUNT_MAX, GPUS_PER_HOST_MAX
 
 Ints = NDArray[np.int64]

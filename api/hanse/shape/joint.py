@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import islice, permutations
 from typing import Final, Protocol
 
+from hanse.shape.ask import SetAsk
 from hanse.shape.capacity import Cap, joined
-from hanse.shape.lens import Ladder, SetAsk
+from hanse.shape.lens import Ladder
 from hanse.shape.refuse import NoFit, refuse_among
 from hanse.shape.seat import Seat, View, exclusive_depths, seat_among
 from hanse.shape.solve import Take

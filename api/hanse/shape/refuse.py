@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from hanse.model.job import Slice
 from hanse.model.reasons import Reason
-from hanse.shape.lens import Refused, SetAsk, with_slices
+from hanse.shape.ask import SetAsk, with_slices
+from hanse.shape.lens import Refused
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.ragged import most_ragged
 from hanse.shape.seat import View, views

@@ -13,8 +13,9 @@ from itertools import islice, product
 from typing import Final
 
 from hanse.model.reasons import Reason
+from hanse.shape.ask import Ask, SetAsk, with_pins
 from hanse.shape.classes import label_hash
-from hanse.shape.lens import Ask, SetAsk, Table, with_pins
+from hanse.shape.lens import Table
 from hanse.shape.refuse import NoFit
 
 OPTIONS_MAX: Final = 1_024  # combinations of values that are looked at, if several labels are named

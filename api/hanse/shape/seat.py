@@ -2,10 +2,11 @@
 
 from typing import Final, NamedTuple
 
+from hanse.shape.ask import SetAsk
 from hanse.shape.balanced import balance, deal
 from hanse.shape.capacity import Cap, capacity, joined
 from hanse.shape.fill import filled
-from hanse.shape.lens import Ladder, Lens, Refused, SetAsk
+from hanse.shape.lens import Ladder, Lens, Refused
 from hanse.shape.ragged import solve_ragged
 from hanse.shape.shape import Shape
 from hanse.shape.single import on_one_host, score

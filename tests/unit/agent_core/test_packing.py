@@ -22,7 +22,7 @@ from hanse.model.request import SetRequest
 from hanse.model.resources import DEVICE_MILLI, GPU_MILLI, NVIDIA_GPU, Resources
 from hanse.model.selectors import Operator, Requirement, Selector
 from hanse.shape import Fit, apply, encode, fit
-from hanse.shape.lens import SetAsk, prepare
+from hanse.shape.ask import SetAsk, prepare
 from tests.unit.agent_core.pools import BLOCK_RACK, H100, facts, gang, hold, placed, pods, pool
 
 GIB = 1 << 30

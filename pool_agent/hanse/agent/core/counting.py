@@ -18,9 +18,10 @@ from hanse.agent.core.packing import open_to
 from hanse.agent.core.topology import Domain
 from hanse.model.resources import GPU_MILLI
 from hanse.model.selectors import untolerated
+from hanse.shape.ask import SetAsk
 from hanse.shape.capacity import Cap, joined, lowest
 from hanse.shape.classes import Answer, label_hash
-from hanse.shape.lens import Layers, Lens, Refused, SetAsk, ladder, layered
+from hanse.shape.lens import Layers, Lens, Refused, ladder, layered
 from hanse.shape.seat import View
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hanse.model.resources import DEVICE_MILLI, EMPTY, GPU_MILLI, GPU_RESOURCES, Resources
-from hanse.shape.lens import SetAsk
+from hanse.shape.ask import SetAsk
 
 KINDS_MAX: Final = 1_024
 TYPICAL_MAX: Final = 48

@@ -15,8 +15,9 @@ from hanse.model.ids import FlavorName
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
 from hanse.model.resources import GPU_MILLI
+from hanse.shape.ask import SetAsk, prepare
 from hanse.shape.capacity import Cap
-from hanse.shape.lens import Ladder, SetAsk, prepare
+from hanse.shape.lens import Ladder
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.refuse import NoFit
 from hanse.shape.seat import View

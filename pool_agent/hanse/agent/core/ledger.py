@@ -22,7 +22,7 @@ from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
 from hanse.model.selectors import Selector
-from hanse.shape.lens import prepare
+from hanse.shape.ask import prepare
 from hanse.shape.refuse import NoFit
 
 Reserved = tuple[tuple[NodeName, Resources], ...]

@@ -29,8 +29,9 @@ from hanse.agent.core.usable import HOLD, REACH, Floats, Mask, Usable
 from hanse.agent.core.wholes import Wholes
 from hanse.model.resources import DEVICE_MILLI, GPU_MILLI
 from hanse.model.selectors import untolerated
+from hanse.shape.ask import SetAsk
 from hanse.shape.classes import Answer, HostClass
-from hanse.shape.lens import SetAsk, Table
+from hanse.shape.lens import Table
 
 WHOLE_HOST_MILLI: Final = 10.0
 RANKED_ROWS_MAX: Final = 1_000_000  # rows times kinds of pods whose scores are remembered; 24 bytes each

@@ -18,9 +18,10 @@ from hanse.agent.core.small import among_equals, is_lone, no_room, on_one_host
 from hanse.agent.core.values import FITTING_MAX, rooms_by_value, roomy_values
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
+from hanse.shape.ask import Ask, SetAsk, layers_told, prepare
 from hanse.shape.fit import Fit, big_first, fit_ask
 from hanse.shape.joint import Joint, Seats, Spot
-from hanse.shape.lens import Ask, Ladder, Layers, SetAsk, ladder, layered, layers_told, prepare
+from hanse.shape.lens import Ladder, Layers, ladder, layered
 from hanse.shape.refuse import NoFit, never
 from hanse.shape.same import no_one_value, options, same_keys
 from hanse.shape.seat import Seat, View

@@ -11,8 +11,9 @@ from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import DOMAINS_LISTED_MAX, LevelUse, NodePlace, PartPlacement
 from hanse.model.request import GangRequest
 from hanse.model.resources import GPU_MILLI, Resources
+from hanse.shape.ask import SetAsk, prepare
 from hanse.shape.classes import whole_pod
-from hanse.shape.lens import SetAsk, ladder, prepare
+from hanse.shape.lens import ladder
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.seat import exclusive_depths
 

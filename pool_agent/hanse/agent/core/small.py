@@ -14,8 +14,9 @@ from hanse.agent.core.places import SetPlacement, set_placement
 from hanse.agent.core.topology import Domain
 from hanse.agent.core.usable import Mask
 from hanse.model.resources import GPU_MILLI
+from hanse.shape.ask import SetAsk
 from hanse.shape.domains import Branch, Leaf, bin_number
-from hanse.shape.lens import Ladder, Refused, SetAsk, ladder, layered
+from hanse.shape.lens import Ladder, Refused, ladder, layered
 from hanse.shape.refuse import NoFit, refuse_lone
 from hanse.shape.solve import Take
 

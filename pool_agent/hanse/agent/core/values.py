@@ -7,8 +7,8 @@ import numpy as np
 
 from hanse.agent.core.counting import pods_per_node
 from hanse.agent.core.inventory import Inventory
+from hanse.shape.ask import SetAsk
 from hanse.shape.classes import label_hash
-from hanse.shape.lens import SetAsk
 from hanse.shape.same import Values
 
 FITTING_MAX: Final = 8  # values that hold the gang and are compared; values with little room are looked at first
