@@ -25,6 +25,7 @@ Flags = NDArray[np.bool_]
 
 FREE: Final = GPUS_PER_HOST_MAX + 1  # a bound on pods of a host that never binds
 _KEYS_KEPT_MAX: Final = 256  # label keys whose values are kept as columns
+_COMPARED_MAX: Final = 4  # values of a label that are compared one by one
 _ABSENT: Final = -1
 _UNTOLD: Final = -2  # the shape does not say whether hosts of the class carry the label
 PASSED: Final = 4
@@ -248,6 +249,6 @@ def _told(label: int, cls: HostClass, table: Table) -> int:
 
 def _among(values: Ints, wanted: Sequence[str]) -> Flags:
     hashes = [label_hash(value) for value in wanted]
-    if len(hashes) == 1:
-        return np.equal(values, hashes[0])
-    return np.isin(values, hashes)
+    if len(hashes) > _COMPARED_MAX:
+        return np.isin(values, hashes)
+    return np.asarray(np.logical_or.reduce([values == value for value in hashes]))
