@@ -5,11 +5,12 @@ Pure: equal inputs give equal bytes, on every machine and under every hash seed.
 
 What an answer is worth. A fit that is *certain* is a fit on the nodes, and `apply` leaves the bytes that the agent
 publishes after placing the gang: that holds for identical pods of whole GPUs within the share of their host class
-(`classes`), selected by labels that the shape carries, on declared levels, with up to three slice layers. Any other
-fit may be refused below (SHAPE): a label that the shape leaves out, or a comparison of numbers, selects fewer hosts;
-cpu, memory or another resource beyond the share, or a share of a GPU, is taken where the shape cannot see it. A
-refusal is wrong by at most the hosts that `clipped_hosts` counts: those whose other resources are used up further
-than their GPUs, those of rare classes, and those that a summary had no room for. See docs/reference/summaries.md.
+(`classes`), selected by labels that the shape carries, on declared levels, with up to three slice layers, however
+they are shared out (`balanced`, `ragged`, spread) and bound to one value of a label (`same`). Any other fit may be
+refused below (SHAPE): a label that the shape leaves out, or a comparison of numbers, selects fewer hosts; cpu, memory
+or another resource beyond the share, or a share of a GPU, is taken where the shape cannot see it. A refusal is wrong
+by at most the hosts that `clipped_hosts` counts: those whose other resources are used up further than their GPUs,
+those of rare classes, and those that a summary had no room for. See docs/reference/summaries.md.
 """
 
 from hanse.shape.ask import Ask, prepare
