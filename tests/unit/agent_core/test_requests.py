@@ -5,7 +5,12 @@ from dataclasses import replace
 import pytest
 
 from hanse.agent.core.facts import NodeFacts
+from hanse.agent.core.gang import Gang
+from hanse.agent.core.ledger import NodeLedger, Placed
 from hanse.agent.core.placement import Placement, place
+from hanse.model.desired import BoundSet
+from hanse.model.fence import GangKey
+from hanse.model.ids import Attempt, JobId, Part
 from hanse.model.job import Slice, Spread, Topology
 from hanse.model.reasons import Reason
 from hanse.model.request import SetRequest
@@ -195,3 +200,14 @@ def test_a_smaller_last_slice_has_its_domain_for_itself_too() -> None:
     used = {use.path for use in hold(two, asked).sets[0].hosts}
     assert len(used) == 2
     assert refused(two, pods(1, 1)).reason is Reason.SHAPE
+
+
+def test_what_became_of_preferred_layers_is_reported_until_it_is_known() -> None:
+    key = GangKey(JobId("j"), Attempt(1), Part(0))
+    asked = pods(8, 4, slices=(Slice(4, RACK, preferred=True),))
+    found = NodeLedger(pool(racks(3, 3, 3))).place(key, gang(asked), [BoundSet("main", 8, 0, H100)])
+    assert isinstance(found, Placed)
+    held = Gang(key, stored=True, note=found.note)
+    assert held.report().message == "gave up slices of 4 in one rack"
+    held.domains_known = True
+    assert not held.report().message
