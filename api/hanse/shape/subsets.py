@@ -5,12 +5,13 @@ racks of blocks where all hosts are alike. With c children at the least, the cos
 known from the heap of all parts in S: the fewest parts that hold n, the summed fits of S, the tightest choice of
 parts. What remains is to choose S.
 
-The largest r parts of S hold ``min over t of (t * r + sum over S of g(t))``, where g(t) of a child is what its parts
-have above t. So r parts suffice if and only if, for every part size t, ``sum of g(t) >= n - t * r``. The c largest
-g(t) bound r from below for all S together; then one of these conditions alone, as a knapsack, gives the smallest
-summed fit. If its answer meets the other conditions too, it is the best choice, and that is proven. If not, the
-choices between the bounds are walked through; if those are too many, the question is left to the search that always
-ends (`exact`).
+The largest r parts of S hold ``min over t of (t * r + sum over S of g(t))``, where g(t) of a child is what its
+parts have above t. So r parts suffice if and only if, for every part size t, ``sum of g(t) >= n - t * r``. The c
+largest g(t) bound r from below for all S together; then one of these conditions alone, as a knapsack, gives the
+smallest summed fit. Often exchanges of single children lead from the richest choice to one whose summed fit is the
+least that holds n at all; then nothing is left to ask. If the knapsack's answer meets the other conditions too, it
+is the best choice, and that is proven. If not, the choices between the bounds are walked through; if those are too
+many, the question is left to the search that always ends (`exact`).
 """
 
 from typing import Final, NamedTuple
@@ -18,12 +19,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hanse.shape.bounds import best_above, heap, least_below
+from hanse.shape.bounds import best_above, cannot_do_with, heap, least_below
 from hanse.shape.capacity import Cap
-from hanse.shape.tightest import fewest
+from hanse.shape.tightest import fewest, tightest
 
 SIZES_MAX: Final = 40  # different sizes of parts
 CELLS_MAX: Final = 3_000_000  # of one knapsack, all children together
+EXCHANGES_MAX: Final = 60  # of one row for another, before the knapsacks
 ROUNDS_MAX: Final = 3  # numbers of parts that are tried, from the bound up
 KNAPSACKS_MAX: Final = 3  # conditions that are tried alone
 WALK_MAX: Final = 400  # steps of the walk over choices
@@ -65,10 +67,13 @@ def best_children(cap: Cap, n: int) -> dict[int, int] | None:
         return None
     most = best_above(cap, 1, count)
     least = least_below(cap, 1, count, n)
+    lightest = sum([size * many for size, many in tightest(cap.census[0], n).items()])
     for parts in range(least, least + ROUNDS_MAX):
+        if cannot_do_with(cap, 1, count, n, parts):
+            continue
         demand = n - rows.sizes * parts
         if np.all(most >= demand):
-            chosen = _choice(rows, demand, most - demand, count)
+            chosen = _choice(rows, demand, most - demand, count, lightest)
             if chosen is None:
                 return None
             if chosen:
@@ -76,9 +81,16 @@ def best_children(cap: Cap, n: int) -> dict[int, int] | None:
     return None
 
 
-def _choice(heap: Rows, demand: Ints, spare: Ints, count: int) -> list[int] | None:
-    """The `count` rows of least weight that meet every demand: [] if there are none, None if that is too hard."""
+def _choice(heap: Rows, demand: Ints, spare: Ints, count: int, lightest: int) -> list[int] | None:
+    """The `count` rows of least weight that meet every demand: [] if there are none, None if that is too hard.
+
+    Args:
+        lightest: no choice weighs less.
+    """
     weights = heap.above[:, 0]
+    lighter = _exchanged(heap.above, demand, int(np.argmin(spare)), count, lightest)
+    if lighter:
+        return lighter
     low, high, best = 0, _FAR, list[int]()
     for at in [int(at) for at in np.argsort(spare) if demand[at] > 0][:KNAPSACKS_MAX]:
         rows = _lightest(weights, heap.above[:, at], count, int(demand[at]))
@@ -92,6 +104,25 @@ def _choice(heap: Rows, demand: Ints, spare: Ints, count: int) -> list[int] | No
             return best
     tight = min([at for at in range(len(demand)) if demand[at] > 0], key=lambda at: int(spare[at]))
     return _Walk(heap.above, demand, tight, count).best(high, best)
+
+
+def _exchanged(above: Ints, demand: Ints, tight: int, count: int, lightest: int) -> list[int]:
+    """Rows that meet every demand and weigh `lightest`, by exchanges of single rows; [] if these lead nowhere."""
+    order = np.argsort(-above[:, tight], kind="stable")
+    inside, outside = order[:count], order[count:]
+    for _ in range(EXCHANGES_MAX):
+        spare = above[inside].sum(axis=0) - demand
+        heavy = int(above[inside, 0].sum()) - lightest
+        if spare.min() < 0 or not heavy or not len(outside):
+            return [] if spare.min() < 0 or heavy else sorted(inside.tolist())
+        change = above[outside][None, :, :] - above[inside][:, None, :]
+        saved = np.where((spare + change >= 0).all(axis=2), -change[:, :, 0], 0)
+        saved[saved > heavy] = 0
+        out, into = np.unravel_index(int(np.argmax(saved)), saved.shape)
+        if saved[out, into] <= 0:
+            return []
+        inside[out], outside[into] = int(outside[into]), int(inside[out])
+    return []
 
 
 class _Walk:
