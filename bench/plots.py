@@ -51,6 +51,7 @@ class OpenbRow(TypedDict):
     list: str
     alloc130_pct: float
     std130: float
+    seeds130_pct: Sequence[float]
 
 
 class Key(NamedTuple):
@@ -123,6 +124,8 @@ def openb(raw: Mapping[str, object]) -> str:
     rows = cast("Sequence[OpenbRow]", raw["rows"])
     top, height = 74.0, 74 + 30 * len(rows) + 56
     known = [(row, PUBLISHED.get(row["list"].removeprefix(LIST_PREFIX))) for row in rows]
+    runs = max(len(row["seeds130_pct"]) for row in rows)
+    mean = "one seed" if runs == 1 else f"mean of {runs} seeds and their spread"
     values = [v for row, published in known for v in (row["alloc130_pct"], *(published or ()))]
     panel = Panel(
         Scale(min(values) // 1 - 0.5, max(values) // 1 + 1.5, 130.0, WIDTH_PX - 20.0),
@@ -132,7 +135,7 @@ def openb(raw: Mapping[str, object]) -> str:
         text(16, 24, "openb: GPUs allocated when 130 % of capacity has arrived, %", size=TITLE_PX),
         *_legend(
             [
-                Key("dot", BLUE, "Hanse"),
+                Key("dot", BLUE, f"Hanse, {mean}"),
                 Key("diamond", ORANGE, "FGD, published"),
                 Key("ring", INK, "BestFit, published"),
             ],

@@ -14,8 +14,8 @@ HIERARCHY: Mapping[str, object] = {
 }
 OPENB: Mapping[str, object] = {
     "rows": [
-        {"list": "default", "alloc130_pct": 95.6, "std130": 0.1},
-        {"list": "unpublished & odd", "alloc130_pct": 88.0, "std130": 0.2},
+        {"list": "default", "alloc130_pct": 95.6, "std130": 0.1, "seeds130_pct": [95.5, 95.7]},
+        {"list": "unpublished & odd", "alloc130_pct": 88.0, "std130": 0.2, "seeds130_pct": [87.8, 88.2]},
     ]
 }
 
