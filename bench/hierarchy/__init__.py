@@ -76,7 +76,11 @@ def run(args: Mapping[str, str]) -> BenchResult:
     except (OSError, KeyError, ValueError) as error:
         reason = f"no data to measure with: {error!r}; DATA=DIR names the folder that has lingjun/ and gangs/"
         return BenchResult(dict.fromkeys(FIGURES), raw={"args": given, "reason": reason})
-    pairs = [_paired(fleet, seed, stream, span) for seed, stream in enumerate(streams)]
+    pairs: list[Pair] = []
+    for seed, stream in enumerate(streams):
+        pairs.append(_paired(fleet, seed, stream, span))
+        stranded_pct = _row(pairs[-1], sum(pool.gpus for pool in fleet), span)["stranded_gpus_pct"]
+        print(f"seed {seed}: {len(stream.gangs):,} gangs, {stranded_pct:+.2f} % stranded", flush=True)
     return _result(fleet, pairs, span, given)
 
 
@@ -104,7 +108,6 @@ def _paired(fleet: Sequence[Pool], seed: int, stream: Stream, span: Span) -> Pai
     made, clipped = federation.summaries
     told = {"cycles": federation.cycles, "refused": federation.refused, "summaries": made, "clipped": clipped}
     by_tree = run_side(OneTree(fleet), stream.gangs, span.until_s)
-    print(f"seed {seed}: {len(stream.gangs):,} gangs", flush=True)
     return Pair(seed, stream, by_pools, by_tree, told)
 
 

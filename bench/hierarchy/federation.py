@@ -33,8 +33,8 @@ from hanse.shape import decode, encode
 SUMMARY_INTERVAL_S: Final = 2.0
 """As agents are set by default."""
 
-DECISIONS_MAX: Final = 2
-"""Of one cycle. In production a cycle is made every few milliseconds and has a job or two; here all that came in a
+DECISIONS_MAX: Final = 3
+"""Of one cycle. In production a cycle is made every few milliseconds and has a few jobs at most; here what came in a
 round is planned at one moment, in several cycles."""
 
 HEARTBEAT_S: Final = 10.0
