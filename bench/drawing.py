@@ -65,10 +65,11 @@ class Panel:
             yield segment(left, at, right, at, GRID, opacity=0.3)
             yield text(left - 8, at + 4, format(value, form), anchor="end")
 
-    def line(self, points: Iterable[tuple[float, float]], colour: str) -> str:
+    def line(self, points: Iterable[tuple[float, float]], colour: str, *, width: float = 1.6) -> str:
         """Values joined by a line."""
         path = " ".join(f"{_short(self.x.at(x))},{_short(self.y.at(y))}" for x, y in points)
-        return f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8" stroke-linejoin="round"/>'
+        look = f'fill="none" stroke="{colour}" stroke-width="{width:g}" stroke-linejoin="round"'
+        return f'<polyline points="{path}" {look}/>'
 
 
 def text(

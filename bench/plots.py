@@ -86,10 +86,12 @@ def _course(series: Series, since: float) -> Iterator[str]:
     )
     yield box(panel.x.at(0), panel.y.at_low, panel.x.at(since), panel.y.at_high, GREY, opacity=0.15)
     yield text(panel.x.at(0) + 6, panel.y.at_low - 8, "not counted")
-    yield from panel.grid_x(panel.x.ticks(1.0 if panel.x.high <= 12 else 4.0))
+    yield from panel.grid_x(panel.x.ticks(0.25 if panel.x.high <= 2 else 1.0 if panel.x.high <= 12 else 4.0))
     yield from panel.grid_y(panel.y.ticks(5.0))
     yield text((panel.x.at_low + panel.x.at_high) / 2, panel.y.at_low + 38, "hours of virtual time", anchor="middle")
-    yield panel.line(zip(series["hours"], series["tree_pct"], strict=True), ORANGE)
+    yield panel.line(
+        zip(series["hours"], series["tree_pct"], strict=True), ORANGE, width=5
+    )  # seen on both sides where the lines meet
     yield panel.line(zip(series["hours"], series["pools_pct"], strict=True), BLUE)
 
 
