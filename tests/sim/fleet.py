@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueName, queue_uid
-from hanse.model.job import EnvVar, JobSpec, PodSet, PodTemplate, RestartPolicy, Slice, Topology
+from hanse.model.job import EnvVar, JobSpec, PodSet, PodTemplate, RestartPolicy, Slice, Spread, Topology
 from hanse.model.placement import Level
 from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue
 from hanse.model.resources import CPU, PODS, Resources
@@ -117,12 +117,13 @@ def draw_job(rng: Random, swarm: Swarm, number: int, queues: tuple[Queue, ...]) 
 def _pod_set(rng: Random, swarm: Swarm, name: str, gpus_max: int) -> PodSet:
     gpus = rng.choice((1, 2, 4, 8, 8))
     count = min(rng.choice((1, 1, 2, 2, 3, 4, 6, 8)), max(1, gpus_max // gpus))
+    kind = rng.random()
     return PodSet(
         name=name,
         count=count,
-        min_count=count,
+        min_count=(count + 1) // 2 if kind > 0.85 else count,
         resources=PER_GPU.times(gpus),
-        topology=_topology(rng, count),
+        topology=_topology(kind, count),
         template=PodTemplate(
             image="train",
             command=("train",),
@@ -134,12 +135,17 @@ def _pod_set(rng: Random, swarm: Swarm, name: str, gpus_max: int) -> PodSet:
     )
 
 
-def _topology(rng: Random, count: int) -> Topology:
-    kind = rng.random()
+def _topology(kind: float, count: int) -> Topology:
     if kind < 0.2:
         return Topology(required="rack")
     if kind < 0.35:
         return Topology(preferred="rack")
     if kind < 0.45 and count % 2 == 0:
         return Topology(slices=(Slice(2, "rack"),))
-    return Topology()
+    if 0.5 < kind < 0.55:
+        return Topology(spread=Spread("rack", (count + 1) // 2))
+    if 0.55 < kind < 0.6:
+        return Topology(slices=(Slice(2, "rack", preferred=True),) if count % 2 == 0 else ())
+    if 0.6 < kind < 0.65:
+        return Topology(slices=(Slice(2, "rack", ragged=True),))
+    return Topology(balanced="rack") if 0.65 < kind < 0.7 else Topology()

@@ -184,9 +184,12 @@ def _by_rack(engine: Engine, nodes: Iterable[int]) -> dict[str, list[int]]:
 
 
 def _whole_slices(engine: Engine, room: dict[int, int], pod_set: PodSet) -> int:
-    """Pods that fit, counting only whole slices per rack where the set has slices."""
-    if not pod_set.topology.slices:
-        return sum(room.values())
-    size = pod_set.topology.slices[0].size
+    """Pods that fit, counting only whole slices per rack where the set has slices, and no more than it allows there.
+
+    Of a gang whose last slice may be smaller this is less than fits: then nothing is said.
+    """
+    topology = pod_set.topology
+    size = next((layer.size for layer in topology.slices if not layer.preferred), 1)
+    most = topology.spread.max_pods if topology.spread else pod_set.count
     racks = _by_rack(engine, room)
-    return sum(sum(room[node] for node in members) // size * size for members in racks.values())
+    return sum(min(most, sum(room[node] for node in members)) // size * size for members in racks.values())
