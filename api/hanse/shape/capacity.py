@@ -8,7 +8,7 @@ by itself, its hosts by capacity, what of it is whole) is derived when it does.
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from hanse.shape.lens import Lens
 if TYPE_CHECKING:
     from hanse.shape.bounds import Heap
     from hanse.shape.solve import Found
+
+ALONE_MAX: Final = 3  # unknown lowest domains of one domain that are looked at one by one; more go through arrays
 
 Hist = tuple[tuple[int, int, int, int, int], ...]  # pods per host, hosts, index of the bin, free GPUs, all GPUs
 Counts = tuple[tuple[int, int], ...]  # fit, domains with that fit; largest first
@@ -87,6 +89,11 @@ class Cap:
         if self._kids is None:
             self._kids = self._unfolded()
         return self._kids
+
+    @property
+    def branches(self) -> int:
+        """How many different children there are."""
+        return len(self._kids) if self._kids is not None else len(self.parts(1)[0])
 
     @property
     def hist(self) -> Hist:
@@ -272,7 +279,8 @@ def _unseen(node: Branch, lens: Lens, depth: int) -> Iterator[tuple[Branch, int]
     if not node.kids:
         return
     if isinstance(node.kids[0][0], Leaf):
-        yield node, depth
+        if sum([lens not in kid.memo for kid, _ in node.kids]) > ALONE_MAX:
+            yield node, depth
         return
     for kid, _ in node.kids:
         if isinstance(kid, Branch) and lens not in kid.memo:

@@ -28,6 +28,7 @@ from hanse.shape.tightest import fewest, least_sum, tightest
 
 TRIES_MAX: Final = 48  # sets of children that are worked out before the search takes over
 ROUNDS_MAX: Final = 3  # numbers of parts that are tried, from the bound up
+FEW_CHILDREN_MAX: Final = 64  # that are put in order one by one
 LOW_HEIGHT: Final = 2  # of a domain whose children are lowest domains
 SHORTS_MAX: Final = 12  # children that the greedy choice leaves room in, one after the other
 SPARE_STEPS_MAX: Final = 12  # steps that a set of children may hold beyond what is wanted, for it to be worked out
@@ -157,9 +158,9 @@ def _in_one(cap: Cap, n: int) -> Found:
     """
     down = max([below for below in range(1, cap.height) if cap.peak[below] >= n])
     around = list(_holding(cap, n, down - 1, ()))
-    pool = Pooled([parent for _, parent in around]) if len(around) > 1 else around[0][1]
+    few = sum([parent.branches for _, parent in around]) <= FEW_CHILDREN_MAX
     best: Found | None = None
-    for least, at, i in _one_in_order(pool, around, n):
+    for least, at, i in _few_in_order(around, n) if few else _many_in_order(around, n):
         path, parent = around[at]
         if best is not None and least >= best.cost:
             break
@@ -189,8 +190,23 @@ def _holding(cap: Cap, n: int, down: int, path: Path) -> Iterator[tuple[Path, Ca
             yield from _holding(kid, n, down - 1, (*path, (i, kid)))
 
 
-def _one_in_order(pool: Cap, around: list[tuple[Path, Cap]], n: int) -> Iterator[tuple[Cost, int, int]]:
+def _few_in_order(around: list[tuple[Path, Cap]], n: int) -> list[tuple[Cost, int, int]]:
+    """As `_many_in_order`, where arrays would cost more than they save: what is known of a child serves every time."""
+    out: list[tuple[Cost, int, int]] = []
+    for at, (path, parent) in enumerate(around):
+        held = tuple([domain.fit for _, domain in path])
+        ahead = (1,) * (len(held) + 1)
+        for i, (kid, _) in enumerate(parent.kids):
+            if kid.fit >= n:
+                lows = tuple([fewest(level, n) for level in kid.census])
+                out.append(((*ahead, *lows, *held, kid.fit, *((n,) * len(lows))), at, i))
+    out.sort()
+    return out
+
+
+def _many_in_order(around: list[tuple[Path, Cap]], n: int) -> Iterator[tuple[Cost, int, int]]:
     """Children that hold n, from the least bound on: the bound, the number of the parent, the index below it."""
+    pool = Pooled([parent for _, parent in around]) if len(around) > 1 else around[0][1]
     fits = pool.parts(1)[0]
     ones = np.flatnonzero(fits >= n)
     many = [len(parent.parts(1)[0]) for _, parent in around]
