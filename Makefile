@@ -71,6 +71,10 @@ check-protos:
 	@$(BIN)/python proto/generate.py --check
 	@$(BIN)/buf lint
 
+.PHONY: placements
+placements: setup ## compare TREES random small pools (default 50,000) with the slow solver, on every route of the fast one
+	@HANSE_PLACEMENT_TREES=$(or $(TREES),50000) $(BIN)/python -m pytest -q tests/property/test_placement_trees.py
+
 .PHONY: sim
 sim: setup ## simulate whole federations under faults: SEEDS=how many, SEED=the first; fails on any violation
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed $(SEED)
