@@ -191,7 +191,7 @@ def _holding(cap: Cap, n: int, down: int, path: Path) -> Iterator[tuple[Path, Ca
 
 
 def _few_in_order(around: list[tuple[Path, Cap]], n: int) -> list[tuple[Cost, int, int]]:
-    """As `_many_in_order`, where arrays would cost more than they save: what is known of a child serves every time."""
+    """As `_many_in_order`, where arrays cost more than they save: what is known of a child serves every time."""
     out: list[tuple[Cost, int, int]] = []
     for at, (path, parent) in enumerate(around):
         held = tuple([domain.fit for _, domain in path])
