@@ -10,6 +10,7 @@ import pytest
 from hanse.api.v1 import job_pb2, job_spec_pb2
 from hanse.client import AsyncClient
 from hanse.model.errors import InvalidArgument, NotFound
+from hanse.scheduler.shell.drains import CANDIDATES_MAX
 from hanse.up.fleet import load_fleet
 from hanse.up.harness import federation
 from hanse.up.options import UpOptions
@@ -33,9 +34,9 @@ pools:
 """
 
 
-def spec(name: str, pods: int, *, again: bool = True) -> job_spec_pb2.JobSpec:
+def spec(name: str, pods: int, *, gpus: int = 8, again: bool = True) -> job_spec_pb2.JobSpec:
     found = job_spec_pb2.JobSpec(name=name, queue="team")
-    found.pod_sets.add(name="worker", count=pods, resources={"nvidia.com/gpu": 8})
+    found.pod_sets.add(name="worker", count=pods, resources={"nvidia.com/gpu": gpus})
     found.pod_sets[0].template.command.extend(["sleep", "3600"])
     if not again:
         found.restart.on_infrastructure = job_spec_pb2.ON_INFRASTRUCTURE_FAIL
@@ -113,6 +114,22 @@ async def test_without_room_nobody_goes_and_a_drain_that_is_undone_moves_nobody(
         fresh = await placed(client, spec("fresh", 1))
         assert await where(client, big) == ("RUNNING", 1, "old")
         assert (await where(client, fresh[0]))[:2] == ("RUNNING", 1)
+
+
+async def test_many_that_may_not_go_hide_nobody_who_may(tmp_path: Path) -> None:
+    async with running(tmp_path) as client:
+        (goes,) = await placed(client, spec("goes", 1, gpus=1))
+        stay = await placed(
+            client, *[spec(f"stays-{n}", 1, gpus=1, again=False) for n in range(2 * CANDIDATES_MAX + 1)]
+        )
+        await client.uncordon("new")
+        await client.drain("old")
+
+        async def gone() -> bool:
+            return await where(client, goes) == ("RUNNING", 2, "new")
+
+        await until(gone)
+        assert {(await where(client, job))[:2] for job in stay} == {("RUNNING", 1)}
 
 
 async def test_at_the_deadline_all_go_and_who_may_not_start_again_fails(tmp_path: Path) -> None:

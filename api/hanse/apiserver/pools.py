@@ -100,7 +100,7 @@ class PoolService:
         reason = _reason(request.reason)
         if not 0 <= request.deadline_s <= DRAIN_DEADLINE_S_MAX:
             raise InvalidArgument(
-                f"{request.deadline_s} s is not between 0 (no deadline) and {DRAIN_DEADLINE_S_MAX:,}",
+                f"a deadline of {request.deadline_s:,} s is not between 0 (none) and {DRAIN_DEADLINE_S_MAX:,} s",
                 reason="DEADLINE_INVALID",
                 path="deadline_s",
             )

@@ -30,7 +30,10 @@ LOOK_EVERY_S: Final = 0.5
 MOVE_PATIENCE_S: Final = 60.0
 """A job that has left and found no place for so long does not hold up the next one any more."""
 
-CANDIDATES_READ_MAX: Final = 64
+CANDIDATES_MAX: Final = 16
+"""Jobs of a pool that one look asks after, each of every other pool: the cycle waits meanwhile. The next look goes on
+behind them, so nobody who may go is hidden by many who may not."""
+
 _ELSEWHERE: Final = frozenset({State.PLACED, State.STARTING, State.RUNNING})
 
 
@@ -58,6 +61,7 @@ class Drains:
         self._write_id = write_id
         self._look_s = 0.0
         self._left: dict[PoolName, dict[JobId, _Leaving]] = {}
+        self._next: dict[PoolName, int] = {}  # where the next look begins among the jobs, youngest first
 
     async def look(self) -> None:
         """Let the next jobs leave; nothing if no pool is drained, or somebody has looked a moment ago."""
@@ -66,6 +70,7 @@ class Drains:
         if not pools or now_s < self._look_s:
             if not pools:
                 self._left.clear()
+                self._next.clear()
             return
         self._look_s = now_s + LOOK_EVERY_S
         for pool in pools:
@@ -84,15 +89,22 @@ class Drains:
             and (facts := self._world.queues.get(one.parts[0].queue)) is not None
             and facts.root in mine
         ]
+        moving, most = len(left), OVERDUE_AT_ONCE if overdue else AT_ONCE
+        if moving >= most:
+            return
+        first = self._next.get(pool.name, 0)
+        first = first if first < len(here) else 0
+        self._next[pool.name] = first + CANDIDATES_MAX
         snapshot = self._world.snapshot(now_s=now_s, nonce=self._nonce)
-        moving = len(left)
-        may = leaving(snapshot, self._limits, pool.name, here, moving=moving, overdue=overdue)
-        for one, view in await self._live(may[:CANDIDATES_READ_MAX]):
-            if moving >= (OVERDUE_AT_ONCE if overdue else AT_ONCE):
+        asked = here[first : first + CANDIDATES_MAX]
+        may = leaving(snapshot, self._limits, pool.name, asked, moving=moving, overdue=overdue)
+        for one, view in await self._live(may):
+            if moving >= most:
                 break
             restarts = view.state.requeue_infrastructure
             if (restarts or overdue) and await self._evict(pool, one, State.PENDING if restarts else State.FAILED):
                 left[one.job] = _Leaving(one.attempt, now_s)
+                self._next[pool.name] = 0
                 moving += 1
 
     async def _settle(self, left: dict[JobId, _Leaving], now_s: float) -> None:
