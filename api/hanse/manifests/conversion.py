@@ -11,7 +11,7 @@ from hanse.manifests.documents import Document, naming, read_documents, telling_
 from hanse.manifests.drafts import Draft
 from hanse.manifests.finishing import finish
 from hanse.manifests.groups import Group, join
-from hanse.manifests.kinds import kind_of
+from hanse.manifests.kinds import is_read, kind_of
 from hanse.manifests.notes import Notes
 from hanse.manifests.registry import Submission
 from hanse.model.errors import InvalidArgument
@@ -30,11 +30,23 @@ def convert(text: str | bytes, *, filename: str = "", default_queue: str = "") -
         InvalidArgument: with reason, field path, line, and one line of message.
     """
     with naming(filename):
-        submission = Submission(read_documents(text), Notes(), default_queue)
+        submission = _submission(read_documents(text), Notes(), default_queue)
         with telling_which(submission.documents):
             jobs = _finished(list(_pieces(submission)), submission)
             _refuse_twins(jobs)
         return Converted(tuple(jobs), submission.notes.all())
+
+
+def _submission(documents: tuple[Document, ...], notes: Notes, default_queue: str) -> Submission:
+    def nested(inner: tuple[Document, ...]) -> list[Draft]:
+        pieces = list(_pieces(_submission(inner, notes, default_queue)))
+        for piece in pieces:
+            if isinstance(piece, ImportedJob):
+                raise InvalidArgument("a native job is no part of another object", reason="NOT_SUPPORTED")
+        groups = [piece for piece in pieces if isinstance(piece, Group)]
+        return join([piece for piece in pieces if isinstance(piece, Draft)], groups, notes)
+
+    return Submission(documents, notes, default_queue, is_read, nested)
 
 
 def _pieces(submission: Submission) -> Iterator[Draft | Group | ImportedJob]:

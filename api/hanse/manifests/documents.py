@@ -96,6 +96,12 @@ def _document(field: Field, kind: str, text: str, place: str, *, inherited: str 
     return Document(group, version, kind, field, text, place)
 
 
+def nested_document(field: Field, index: int) -> Document:
+    """An object that stands inside of another one. Its text is the outer object's, so it has none of its own."""
+    kind = field.need("kind", "no kind; say what the object is").word()
+    return replace(_document(field, kind, "", ""), index=index)
+
+
 def _standing_alone(table: Table, tree: Tree) -> str:
     if tree.aliased:
         return json.dumps(plain_node(table), ensure_ascii=False, indent=1)

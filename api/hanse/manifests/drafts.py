@@ -17,7 +17,7 @@ from hanse.manifests.keys import (
     Keys,
 )
 from hanse.manifests.notes import Notes, audit
-from hanse.manifests.pods import Pod
+from hanse.manifests.pods import Pod, scheduling_group
 from hanse.manifests.topology import Wishes, kai_wishes, kueue_wishes, whole_number
 
 METADATA_KEPT = frozenset(
@@ -108,7 +108,10 @@ def begin(
         duration=Placed(whole_number(duration, "seconds"), duration) if duration else None,
         labels=keys.labels,
         user_labels=tuple(keys.user_labels().items()),
-        groups=tuple(field.text() for k in (keys, *templates) if (field := k.either(*GROUP_NAMES))),
+        groups=(
+            *(field.text() for k in (keys, *templates) if (field := k.either(*GROUP_NAMES))),
+            *(named for pod_set in sets if (named := scheduling_group(pod_set.pod.spec))),
+        ),
         documents=(document,),
     )
     draft = hold_together(draft, kai_wishes(keys), notes)
@@ -146,9 +149,7 @@ def _priority(keys: Keys, sets: Sequence[DraftSet], own: Field | None) -> Claims
 def draft_set(name: str, count: Placed[int], pod: Pod, origin: Field) -> DraftSet:
     """A pod set with the topology that its own template asks for."""
     wishes, kai = kueue_wishes(pod.keys), kai_wishes(pod.keys)
-    wishes = wishes.also_required(kai.required) if kai.required else wishes
-    wishes = wishes.also_preferred(kai.preferred) if kai.preferred else wishes
-    return DraftSet(name, count, pod, wishes, origin=origin)
+    return DraftSet(name, count, pod, wishes.with_levels_of(kai), origin=origin)
 
 
 def pod_count(field: Field | None, owner: Field, what: str) -> Placed[int]:
@@ -170,10 +171,4 @@ def hold_together(draft: Draft, wishes: Wishes, notes: Notes) -> Draft:
     for level in (wishes.required, wishes.preferred):
         if level and len(sets) > 1:
             notes.unmapped(level.field, _PER_SET_WHY)
-    if wishes.required:
-        required = wishes.required
-        sets = tuple(replace(s, wishes=s.wishes.also_required(required)) for s in sets)
-    if wishes.preferred:
-        preferred = wishes.preferred
-        sets = tuple(replace(s, wishes=s.wishes.also_preferred(preferred)) for s in sets)
-    return replace(draft, sets=sets)
+    return replace(draft, sets=tuple(replace(s, wishes=s.wishes.with_levels_of(wishes)) for s in sets))

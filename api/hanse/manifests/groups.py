@@ -24,6 +24,7 @@ class Group:
     Attributes:
         origin: the name in the document.
         task_minima: least number of pods per task (pod set), by lower-case name.
+        task_wishes: topology per task.
         default_queue: the queue that this kind means when it names none.
     """
 
@@ -33,6 +34,7 @@ class Group:
     origin: Field
     minimum: Placed[int] | None = None
     task_minima: tuple[tuple[str, Placed[int]], ...] = ()
+    task_wishes: tuple[tuple[str, Wishes], ...] = ()
     queue: Field | None = None
     priority: Field | None = None
     wishes: Wishes = Wishes()
@@ -110,7 +112,7 @@ def _share_namespace(draft: Draft, group: Group) -> bool:
 def _joined(draft: Draft, group: Group, notes: Notes) -> Draft:
     merged = replace(
         draft,
-        sets=_with_minima(draft, group),
+        sets=_with_wishes(_with_minima(draft, group), group),
         queue=draft.queue.with_strong(group.queue),
         priority=draft.priority.with_strong(group.priority),
         minimum=(*draft.minimum, *((group.minimum,) if group.minimum else ())),
@@ -128,6 +130,14 @@ def _with_minima(draft: Draft, group: Group) -> tuple[DraftSet, ...]:
         if name not in known:
             least.field.refuse("UNKNOWN_TASK", f"the job has no task of this name{suggestion(name, known)}")
     return tuple(_with_minimum(pod_set, minima.get(pod_set.name)) for pod_set in draft.sets)
+
+
+def _with_wishes(sets: tuple[DraftSet, ...], group: Group) -> tuple[DraftSet, ...]:
+    wanted = dict(group.task_wishes)
+    return tuple(
+        replace(one, wishes=one.wishes.with_levels_of(wanted[one.name])) if one.name in wanted else one
+        for one in sets
+    )
 
 
 def _with_minimum(pod_set: DraftSet, least: Placed[int] | None) -> DraftSet:

@@ -5,7 +5,7 @@ would let a pod escape what the other source demands. A term that names nodes (`
 chosen by label, and a condition that is left out of an alternative would widen it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from hanse.manifests.fields import Field
@@ -39,10 +39,23 @@ def node_selector(spec: Field, notes: Notes) -> Selector:
     Raises:
         InvalidArgument: SELECTOR_INVALID, UNKNOWN_VALUE or NOT_SUPPORTED.
     """
-    affinity = spec.get("affinity")
-    selector = _affinity(affinity, notes) if affinity else Selector()
-    wanted = spec.get("nodeSelector")
-    return selector.and_(label_requirements(wanted)) if wanted else selector
+    return patched_selector((spec,), notes)
+
+
+def patched_selector(specs: Sequence[Field], notes: Notes) -> Selector:
+    """The selector of a pod spec and of patches laid over it in order, as a strategic merge does: the last affinity
+    replaces the others, a label of a later `nodeSelector` replaces the same label of an earlier one.
+
+    Raises:
+        InvalidArgument: SELECTOR_INVALID, UNKNOWN_VALUE or NOT_SUPPORTED.
+    """
+    affinities = [affinity for spec in specs if (affinity := spec.get("affinity"))]
+    selector = _affinity(affinities[-1], notes) if affinities else Selector()
+    wanted: dict[str, Requirement] = {}
+    for spec in specs:
+        labels = spec.get("nodeSelector")
+        wanted |= {one.key: one for one in label_requirements(labels)} if labels else {}
+    return selector.and_(tuple(wanted.values()))
 
 
 def label_requirements(labels: Field) -> tuple[Requirement, ...]:

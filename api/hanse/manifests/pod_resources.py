@@ -6,6 +6,7 @@ requests. Resources of the pod as a whole replace that sum for cpu, memory and h
 The rules are those of `k8s.io/component-helpers/resource.PodRequests` and of the API server's defaults.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 from hanse.manifests.fields import Field
@@ -19,13 +20,21 @@ _HUGEPAGES_PREFIX: Final = "hugepages-"
 _CLAIMS_WHY: Final = "devices are counted by resource name; ResourceClaims are not allocated yet"
 
 
-def pod_resources(spec: Field, notes: Notes) -> Resources:
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Resources that another object gives to the containers of one name, key by key over their own."""
+
+    container: str
+    resources: Field
+
+
+def pod_resources(spec: Field, notes: Notes, override: Override | None = None) -> Resources:
     """The request of a pod with this spec; `spec.containers` need not be there.
 
     Raises:
         InvalidArgument: QUANTITY, RESOURCE_INVALID, or CONTRADICTION (a request over its limit).
     """
-    whole = _containers(spec, notes)
+    whole = _containers(spec, notes, override)
     level = spec.get("resources")
     if level:
         whole = _pod_level(level, whole, notes)
@@ -33,10 +42,10 @@ def pod_resources(spec: Field, notes: Notes) -> Resources:
     return whole.plus(amounts_of(overhead)) if overhead else whole
 
 
-def _containers(spec: Field, notes: Notes) -> Resources:
+def _containers(spec: Field, notes: Notes, override: Override | None) -> Resources:
     running = EMPTY
     for container in _each(spec, "containers"):
-        running = running.plus(container_request(container, notes))
+        running = running.plus(_overridden(container, notes, override))
     sidecars = starting = EMPTY
     for container in _each(spec, "initContainers"):
         request = container_request(container, notes)
@@ -58,11 +67,22 @@ def _is_sidecar(container: Field) -> bool:
     return policy is not None and policy.text() == "Always"
 
 
+def _overridden(container: Field, notes: Notes, override: Override | None) -> Resources:
+    own, name = container_request(container, notes), container.get("name")
+    if override is None or name is None or name.text() != override.container:
+        return own
+    over = resources_request(override.resources, notes)
+    return Resources({**own, **over})
+
+
 def container_request(container: Field, notes: Notes) -> Resources:
     """What one container requests, by its `resources`."""
     resources = container.get("resources")
-    if resources is None:
-        return EMPTY
+    return EMPTY if resources is None else resources_request(resources, notes)
+
+
+def resources_request(resources: Field, notes: Notes) -> Resources:
+    """What `requests` and `limits` ask for: limits are the default of requests."""
     claims = resources.get("claims")
     if claims:
         notes.unmapped(claims, _CLAIMS_WHY)

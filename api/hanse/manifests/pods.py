@@ -1,6 +1,6 @@
 """A pod template as Kubernetes writes it, to what a pod set needs: resources, nodes, and what runs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,8 @@ from hanse.model.selectors import Selector, Toleration
 
 _POD_MAPPED: Final = frozenset(
     (
-        "containers initContainers nodeSelector affinity tolerations resources overhead priorityClassName nodeName"
+        "containers initContainers nodeSelector affinity tolerations resources overhead priorityClassName nodeName "
+        "schedulingGroup workloadRef"
     ).split()
 )
 _POD_KEPT: Final = frozenset(
@@ -33,7 +34,6 @@ _POD_WHY: Final = {
     "priority": "the priority class decides",
     "resourceClaims": "devices are counted by resource name; ResourceClaims are not allocated yet",
     "schedulingGates": "Hanse sets and removes gates of its own",
-    "schedulingGroup": "the pods of this job are the gang",
 }
 _CONTAINER_MAPPED: Final = frozenset("name image command args env resources".split())
 _CONTAINER_KEPT: Final = frozenset(
@@ -86,10 +86,20 @@ def read_pod(template: Field, notes: Notes, *, main: str = "") -> Pod:
         resources=pod_resources(spec, notes),
         selector=node_selector(spec, notes),
         tolerations=tolerations(spec, notes),
-        template=_template(_main(containers, main), notes),
+        template=template_of(main_container(containers, main), notes),
         priority_class=spec.get("priorityClassName"),
         spec=spec,
     )
+
+
+def scheduling_group(spec: Field) -> str:
+    """The pod group of Kubernetes itself, or its workload (1.35), that the pods of this spec name; "" for none."""
+    for key, name in (("schedulingGroup", "podGroupName"), ("workloadRef", "name")):
+        reference = spec.get(key)
+        found = reference.get(name) if reference else None
+        if found:
+            return found.word()
+    return ""
 
 
 def _refuse_fixed_node(spec: Field) -> None:
@@ -117,7 +127,8 @@ def _note_host_ports(container: Field, notes: Notes) -> None:
             notes.unmapped(host_port, _HOST_PORT_WHY)
 
 
-def _main(containers: list[Field], name: str) -> Field:
+def main_container(containers: Sequence[Field], name: str) -> Field:
+    """The container of this name, else the first one."""
     for container in containers:
         named = container.get("name")
         if named and named.text() == name:
@@ -125,7 +136,8 @@ def _main(containers: list[Field], name: str) -> Field:
     return containers[0]
 
 
-def _template(container: Field, notes: Notes) -> PodTemplate:
+def template_of(container: Field, notes: Notes) -> PodTemplate:
+    """What a container (or what is written like one) runs."""
     image, env = container.get("image"), container.get("env")
     return PodTemplate(
         image=image.text() if image else "",

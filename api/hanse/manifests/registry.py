@@ -21,12 +21,16 @@ class Submission:
 
     Attributes:
         default_queue: for jobs that name none.
+        reads: whether there is a reader for an object, of which another one consists.
+        nested: the jobs of such objects, joined with the groups among them.
         used: indices of documents that a reader took in beside its own.
     """
 
     documents: tuple[Document, ...]
     notes: Notes
     default_queue: str
+    reads: Callable[[Document], bool]
+    nested: Callable[[tuple[Document, ...]], list[Draft]]
     used: set[int] = field(default_factory=set)
 
 

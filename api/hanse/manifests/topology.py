@@ -83,6 +83,11 @@ class Wishes:
             )
         return self if self.preferred else replace(self, preferred=level)
 
+    def with_levels_of(self, more: "Wishes") -> "Wishes":
+        """These wishes and the required and preferred levels of others, which must not contradict them."""
+        wishes = self.also_required(more.required) if more.required else self
+        return wishes.also_preferred(more.preferred) if more.preferred else wishes
+
     def also_slice(self, layer: Placed[Slice]) -> "Wishes":
         """These wishes and one more slice layer."""
         if len(self.slices) >= SLICE_LAYERS_MAX:

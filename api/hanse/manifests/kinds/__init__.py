@@ -5,10 +5,13 @@ from typing import NoReturn
 from hanse.manifests.documents import Document
 from hanse.manifests.fields import suggestion
 from hanse.manifests.kinds import (
+    app_wrapper,
     batch_job,
     coscheduling_pod_group,
     jax_job,
     job_set,
+    kai_pod_group,
+    leader_worker_set,
     mpi_job,
     native,
     paddle_job,
@@ -16,7 +19,10 @@ from hanse.manifests.kinds import (
     pytorch_job,
     ray_cluster,
     ray_job,
+    scheduling_group,
     tf_job,
+    train_job,
+    training_runtime,
     volcano_job,
     volcano_pod_group,
     xgboost_job,
@@ -41,6 +47,14 @@ def entries() -> tuple[Kind, ...]:
         ray_job.KIND,
         ray_cluster.KIND,
         job_set.KIND,
+        train_job.KIND,
+        training_runtime.CLUSTER_KIND,
+        training_runtime.KIND,
+        leader_worker_set.KIND,
+        app_wrapper.KIND,
+        scheduling_group.POD_GROUP,
+        scheduling_group.WORKLOAD,
+        kai_pod_group.KIND,
         volcano_job.KIND,
         pod.KIND,
     )
@@ -64,6 +78,12 @@ def kind_of(document: Document) -> Kind:
             "UNKNOWN_KIND", f"{quoted(document.api_version)} is not read; {found.name} is read as {versions}"
         )
     return found
+
+
+def is_read(document: Document) -> bool:
+    """Whether the document is of a kind and version that becomes a job, or says something about one."""
+    found = _TABLE.get((document.group, document.kind))
+    return found is not None and document.version in found.versions
 
 
 def _refuse(document: Document) -> NoReturn:

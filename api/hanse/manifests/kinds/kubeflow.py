@@ -176,9 +176,9 @@ def note_suspend(owner: Field, notes: Notes) -> None:
         notes.unmapped(suspend, SUSPEND_WHY)
 
 
-def with_limits(draft: Draft, owner: Field, *, retries: str) -> Draft:
+def with_limits(draft: Draft, owner: Field, *, retries: str = "") -> Draft:
     """The draft with `activeDeadlineSeconds` and a number of retries; the shorter of two durations counts."""
-    deadline, limit = owner.get("activeDeadlineSeconds"), owner.get(retries)
+    deadline, limit = owner.get("activeDeadlineSeconds"), owner.get(retries) if retries else None
     duration = Placed(deadline.at_least(1, "seconds"), deadline) if deadline else None
     if draft.duration and (duration is None or draft.duration.value <= duration.value):
         duration = draft.duration

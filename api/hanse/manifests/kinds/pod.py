@@ -14,7 +14,7 @@ from hanse.manifests.drafts import Draft, DraftSet, begin, draft_set
 from hanse.manifests.fields import Field, Placed
 from hanse.manifests.keys import GROUP_NAMES, Keys
 from hanse.manifests.notes import Notes
-from hanse.manifests.pods import Pod, read_pod
+from hanse.manifests.pods import Pod, read_pod, scheduling_group
 from hanse.manifests.registry import Kind, Submission
 from hanse.manifests.topology import Wishes, whole_number
 
@@ -58,8 +58,8 @@ def _read(document: Document, submission: Submission) -> Sequence[Draft]:
 def _group(document: Document) -> str:
     metadata = document.field.get("metadata")
     keys = Keys(metadata, Notes(), of_template=True)
-    named = keys.either(KUEUE_GROUP, *GROUP_NAMES)
-    return named.text() if named else ""
+    named, spec = keys.either(KUEUE_GROUP, *GROUP_NAMES), document.field.get("spec")
+    return named.text() if named else scheduling_group(spec) if spec else ""
 
 
 def _member(document: Document, notes: Notes) -> _Member:
