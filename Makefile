@@ -79,6 +79,10 @@ placements: setup ## compare TREES random small pools (default 50,000) with the 
 sim: setup ## simulate whole federations under faults: SEEDS=how many, SEED=the first; fails on any violation
 	@$(BIN)/python -m tests.sim --seeds $(SEEDS) --seed $(SEED)
 
+.PHONY: removal
+removal: setup ## take each check on an epoch, an attempt or a revision out of the product and let SEEDS (1000) find it; ONLY=part of a path
+	@$(BIN)/python -m tests.sim.removal --seeds $(if $(filter file,$(origin SEEDS)),1000,$(SEEDS)) --seed $(SEED) $(if $(ONLY),--only $(ONLY))
+
 .PHONY: kills
 kills: setup services ## kill, freeze or stop KILLS processes of a federation at random moments, and audit; SEED=which
 	@HANSE_KILLS=$(KILLS) HANSE_KILLS_SEED=$(SEED) $(BIN)/python -m pytest -q tests/integration/test_processes.py -k any_process

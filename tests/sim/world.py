@@ -25,13 +25,14 @@ from hanse.simcluster.facts import Fact, FactKind
 from hanse.simcluster.inputs import Accept, Hold, Input, RestoreNodes, pack
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
-from hanse.store.contract import Event, EventKind, KeyValue, LeaseGone, Txn
+from hanse.store.contract import Event, EventKind, KeyValue, LeaseGone, ModRevisionIs, Txn
 from tests.sim import parts
 from tests.sim.archive import FaultyArchive
 from tests.sim.bus import BusWeather, FaultyBus
 from tests.sim.cluster import FaultyCluster
 from tests.sim.cluster_checks import ClusterChecks, ObservedEngine
 from tests.sim.fleet import Fleet
+from tests.sim.guard_checks import GuardChecks
 from tests.sim.link import Network
 from tests.sim.loop import Actor, Life, SimClock, SimLoop
 from tests.sim.store import FaultyStore, ObservedStore, StoreWeather
@@ -106,6 +107,7 @@ class World:
         self.archive = FaultyArchive(self.weather)
         self.retain_age_s = swarm.retain_age_s
         self.store_checks = StoreChecks(self.view, self.court, self.archive.lines)
+        self.guard_checks = GuardChecks(self.view, self.court)
         self.cluster_checks = ClusterChecks(self.view, self.court)
         self.summary_checks = SummaryChecks(self.court)
         self.request_lost: Callable[[str, Txn], None] = lambda client, txn: None
@@ -126,7 +128,8 @@ class World:
 
     async def begin(self) -> None:
         """Settings of operators, then every process."""
-        await self.store.apply(Txn((), self.fleet.settings()), Actor("operator"))
+        settings = self.fleet.settings()
+        await self.store.apply(Txn(tuple(ModRevisionIs(s.key, 0) for s in settings), settings), Actor("operator"))
         for replica in self.replicas:
             self.ensure_replica(replica)
         for pool in self.pools:
@@ -342,6 +345,7 @@ class World:
             text, about = told_event(self.view, event)
             self.story.note(f"@{revision} {text}", *about, who=who)
         self.store_checks.transaction_made(txn, (author.name, author.run))
+        self.guard_checks.transaction_made(txn)
         bound = frozenset(binding.queue for binding in self.view.created_bindings())
         if bound:
             self.store_weather.provoke(bound)
