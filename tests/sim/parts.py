@@ -23,6 +23,7 @@ from hanse.kit.stream import Stream
 from hanse.link.v1 import link_pb2
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.scheduler.core.retention import Retention
+from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
 from hanse.scheduler.shell.session import AgentStream
@@ -108,9 +109,14 @@ def replica(
     *,
     archive: Archive | None = None,
     age_s: float = 0.0,
+    prefer_pools: bool = True,
 ) -> ReplicaParts:
-    """A replica of that name. With an archive, jobs leave the store `age_s` after their end."""
-    config = ReplicaConfig(ReplicaId(name), federation=FEDERATION, retention=Retention(age_s=age_s))
+    """A replica of that name. With an archive, jobs leave the store `age_s` after their end.
+
+    A preference is for fleets of many pools; to be tried on the few of a run, it begins where there are two.
+    """
+    limits = Limits(candidates_max=1) if prefer_pools else Limits(prefer_pools=False)
+    config = ReplicaConfig(ReplicaId(name), federation=FEDERATION, retention=Retention(age_s=age_s), limits=limits)
     return ReplicaParts(config, store, bus, clock, rng, archive)
 
 

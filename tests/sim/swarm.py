@@ -27,6 +27,7 @@ class Swarm:
         late_max_s: how long a message may be on its way.
         bus_absent: there never is a bus; one replica alone can live without (P14 is about several).
         retain_age_s: how long jobs that have ended stay in the store; 0: for ever.
+        prefer_pools: replicas prefer different pools.
         link_linger_s: how long the other end of a broken connection keeps hearing what was on its way.
     """
 
@@ -60,6 +61,7 @@ class Swarm:
     bus_down_every_s: float = NEVER
     bus_absent: bool = False
     retain_age_s: float = NEVER
+    prefer_pools: bool = True
 
     cluster_lag_s: float = 0.01
     cluster_error_p: float = NEVER
@@ -93,6 +95,7 @@ class Swarm:
         """The same federation once faults have stopped."""
         calm = Swarm()
         sizes = {"replicas", "pools", "nodes_max", "jobs", "split", "faults_s", "late_max_s", "bus_absent"}
+        sizes.add("prefer_pools")
         return replace(self, **{f.name: getattr(calm, f.name) for f in fields(self) if f.name not in sizes})
 
     def told(self) -> str:
@@ -143,6 +146,9 @@ NOTHING_FIXED: Final[Mapping[str, float]] = MappingProxyType({})
 IN_P: Final = 0.4
 """How likely each family is to exist in a run."""
 
+PREFERENCE_OFF_P: Final = 0.6
+"""How often replicas prefer the same pools: then their commits meet, which is what most bugs need."""
+
 BOUNDS: Final[dict[str, tuple[float, float]]] = {
     "lost_p": (0.03, 0.4),
     "every_s": (4.0, 60.0),
@@ -172,6 +178,7 @@ def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
     if rng.random() < IN_P:
         drawn["retain_age_s"] = _draw_rate(rng, "retain_age_s")
     drawn |= _draw_families(rng, LATEST_FAMILIES)
+    swarm = replace(swarm, prefer_pools=rng.random() >= PREFERENCE_OFF_P)
     return replace(swarm, **{name: type(getattr(swarm, name))(value) for name, value in {**drawn, **fixed}.items()})
 
 

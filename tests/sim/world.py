@@ -106,6 +106,7 @@ class World:
         self.view = StoreView()
         self.archive = FaultyArchive(self.weather)
         self.retain_age_s = swarm.retain_age_s
+        self.prefer_pools = swarm.prefer_pools
         self.store_checks = StoreChecks(self.view, self.court, self.archive.lines)
         self.guard_checks = GuardChecks(self.view, self.court)
         self.cluster_checks = ClusterChecks(self.view, self.court)
@@ -160,6 +161,7 @@ class World:
             rng,
             archive=self.archive if self.retain_age_s else None,
             age_s=self.retain_age_s,
+            prefer_pools=self.prefer_pools,
         )
         process.task = self.loop.spawn(actor, process.replica.run(), name=f"{site.name}.{site.runs}")
         process.task.add_done_callback(

@@ -150,6 +150,11 @@ class GlobalSettings(ProcessSettings):
         ge=1,
         le=1_000_000,
     )
+    prefer_pools: bool = setting(
+        _LIMITS.prefer_pools,
+        "Whether replicas prefer different pools. Off, each places jobs as if it were alone.",
+        why="They then seldom meet in one pool; off is as right, and slower the more replicas there are.",
+    )
     spec_bytes_max: int = setting(
         _API.spec_bytes_max,
         "Size of a stored, compressed job spec in bytes.",
@@ -199,6 +204,7 @@ class GlobalSettings(ProcessSettings):
             classes_max=self.classes_max,
             summary_age_max_s=self.summary_age_max_s,
             unacknowledged_max=self.unacknowledged_max,
+            prefer_pools=self.prefer_pools,
         )
         return ReplicaConfig(
             ReplicaId(name),

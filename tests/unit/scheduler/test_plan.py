@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from hanse.model.ids import FlavorName, Part, PoolName
+from hanse.model.ids import FlavorName, Part, PoolName, ReplicaId
 from hanse.model.job import Slice
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
@@ -13,6 +13,7 @@ from hanse.scheduler.core.choice import Standing
 from hanse.scheduler.core.explain import explain
 from hanse.scheduler.core.pending import PendingJob
 from hanse.scheduler.core.plan import Plan, flavor_choices, run_cycle, verify
+from hanse.scheduler.core.preference import preference
 from hanse.scheduler.core.snapshot import Limits, Snapshot
 from hanse.scheduler.core.world import World
 from hanse.shape import Ask, prepare
@@ -94,13 +95,48 @@ def test_in_a_large_fleet_the_first_jobs_of_a_cycle_are_compared_with_every_pool
     assert [c.fitting for c in choices if c is not None] == [20, 20, 2, 2, 2]
 
 
+TWO = frozenset({ReplicaId("r0"), ReplicaId("r1")})
+
+
+def of_two(
+    found: World, jobs: list[tuple[PendingJob, GangRequest]], limits: Limits = LIMITS, *, seed: int = 1
+) -> Plan:
+    """A cycle of the first of two replicas."""
+    snapshot, service = replace(at(found), schedulers=TWO), pending([one for one, _ in jobs]).service({})
+    return run_cycle(snapshot, service, {o.class_hash: want for o, want in jobs}, limits, random.Random(seed))
+
+
 def test_of_two_replicas_each_compares_its_own_half_of_a_large_fleet() -> None:
     found = world({f"p{n:02}": inventory({"r1": 8}).shape() for n in range(20)}, {H100: 2_000})
-    one, want = both(1, request(1))
-    snapshot, service = replace(at(found), replicas=2), pending([one]).service({})
-    (first,) = run_cycle(snapshot, service, {one.class_hash: want}, LIMITS, random.Random(1)).decisions
-    assert first.parts[0].choice is not None
-    assert first.parts[0].choice.fitting == 10
+    (decision,) = of_two(found, [both(1, request(1))]).decisions
+    choice = decision.parts[0].choice
+    assert choice is not None
+    assert choice.fitting == choice.asked == 10
+    assert decision.parts[0].pool in preference(ReplicaId("r0"), TWO, found.pool_names()).own
+
+
+@pytest.mark.parametrize("comparisons", [0, 64])
+def test_a_replica_takes_from_others_pools_only_what_its_own_do_not_hold(comparisons: int) -> None:
+    names = [PoolName(f"p{n:02}") for n in range(40)]
+    own = preference(ReplicaId("r0"), TWO, tuple(names)).own
+    kept = min(own)
+    hosts = {n: 8 if n == kept else 1 if n in own else 4 for n in names}
+    shapes = {str(n): inventory({"r1": count}).shape() for n, count in hosts.items()}
+    limits = replace(LIMITS, comparisons_max=comparisons)
+    jobs = [both(n, request(4)) for n in range(3)]
+    for seed in range(8):
+        pools = [d.parts[0].pool for d in of_two(world(shapes, {H100: 2_000}), jobs, limits, seed=seed).decisions]
+        assert pools[:2] == [kept, kept]
+        assert pools[2] not in own
+
+
+def test_without_a_preference_every_replica_asks_all_pools_alike() -> None:
+    found = world({f"p{n:02}": inventory({"r1": 8}).shape() for n in range(20)}, {H100: 2_000})
+    off = replace(LIMITS, prefer_pools=False)
+    (decision,) = of_two(found, [both(1, request(1))], off).decisions
+    choice = decision.parts[0].choice
+    assert choice is not None
+    assert (decision.parts[0].pool, choice.fitting) == ("p00", 20)
 
 
 def test_priority_goes_before_age_and_age_before_id() -> None:

@@ -16,18 +16,26 @@ def sieve(shapes: dict[PoolName, Shape]) -> Sieve:
     return Sieve(Fleet(), pools.pools, shapes)
 
 
+def worth_asking(found: Sieve, start: int, share: int) -> str:
+    places = found.worth_asking(prepare(request(3, required="rack"), (H100,)), start, share, -1)
+    return "".join("abc"[place] for place in places)
+
+
 def test_pools_that_may_hold_it_come_in_the_order_of_the_walk() -> None:
-    ask = prepare(request(3, required="rack"), (H100,))
-    assert [p.name for p in sieve(SHAPES).worth_asking(ask, 0, -1)] == ["b", "c"]
-    assert [p.name for p in sieve(SHAPES).worth_asking(ask, 2, -1)] == ["c", "b"]
+    found = sieve(SHAPES)
+    assert [worth_asking(found, start, 3) for start in (0, 1, 2)] == ["bc", "bc", "cb"]
+
+
+def test_those_that_are_not_the_replicas_own_come_last() -> None:
+    found = sieve(SHAPES)
+    assert [worth_asking(found, start, 2) for start in (0, 1)] == ["bc", "bc"]
 
 
 def test_a_pool_that_refused_is_not_asked_again() -> None:
     found = sieve(SHAPES)
-    ask = prepare(request(3, required="rack"), (H100,))
-    assert [p.name for p in found.worth_asking(ask, 0, -1)] == ["b", "c"]
-    found.refused(ask, PoolName("b"))
-    assert [p.name for p in found.worth_asking(ask, 0, -1)] == ["c"]
+    assert worth_asking(found, 0, 3) == "bc"
+    found.refused(prepare(request(3, required="rack"), (H100,)), PoolName("b"))
+    assert worth_asking(found, 0, 3) == "c"
 
 
 def test_the_nearest_are_those_after_what_the_cycle_has_taken() -> None:

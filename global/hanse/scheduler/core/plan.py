@@ -11,10 +11,10 @@ An elastic gang that fits nowhere with all its pods, and whose quota has no room
 A job that does not fit never stops those behind it (best effort; reservation and backfill are a layer above). Its
 whole class is dropped for the cycle, since capacity only shrinks within one.
 
-Every replica has an order of pools of its own (rendezvous hashing on its id). When N replicas schedule, its share is
-the first 1/N of it. The first jobs of a cycle are compared with as many pools as the share has; for the others of a
-cycle that decides much, a walk begins at a place in the share that is drawn for each: so the work is spread over
-agents, and heads seldom collide. Nothing depends on that but speed.
+The pools of a large fleet are dealt out among the replicas that schedule (see `preference`), and a replica looks at
+its own first. The first jobs of a cycle are compared with all of these; for the others of a cycle that decides much,
+a walk begins at one of them that is drawn for each: so the work is spread over agents. Pools that are somebody else's
+are asked when none of its own holds the job, so heads seldom collide. Nothing depends on that but speed.
 
 A class that finds no place is told one reason, and `explain` tells the same one: a hold of the queue, quota if it
 excludes every choice of flavors, else that of the pool which is nearest to holding the gang. A pool that may not be
@@ -29,22 +29,22 @@ every pool for every job. At 1,000 pools it costs 30 times as much and, because 
 like the same pool, turns every commit into a conflict.
 """
 
-import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from itertools import islice, product
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
-from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
+from hanse.model.ids import FlavorName, PoolName, QueueUid
 from hanse.model.queue import Charge
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.scheduler.core.choice import Choice, Rank, Standing, rank_of, standing
 from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob, Service
+from hanse.scheduler.core.preference import preference
 from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, jobs_full, shortfall
 from hanse.scheduler.core.sieve import ASKED_FIRST, POOLS_MIN, Sieve
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
@@ -166,13 +166,6 @@ def verify(snapshot: Snapshot, decisions: Sequence[Decision], limits: Limits) ->
     return tuple(d for d in decisions if cycle.still_holds(d))
 
 
-@lru_cache(maxsize=16_384)
-def preference(replica: ReplicaId, pool: PoolName) -> int:
-    """Rendezvous weight of a pool for a replica; larger is visited first."""
-    digest = hashlib.blake2b(f"{replica}\0{pool}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")
-
-
 def flavor_choices(
     request: GangRequest, quotas: Sequence[FlavorName], known: Sequence[FlavorName]
 ) -> Iterator[tuple[FlavorName, ...]]:
@@ -209,6 +202,14 @@ def unusable(pool: PoolView, limits: Limits, *, given: int = 0) -> Reason | None
     return None
 
 
+class _Walk(NamedTuple):
+    """Where a job begins to look; it ends when `enough` pools hold it, or once one does at place `until`."""
+
+    start: int
+    enough: int
+    until: int
+
+
 class _Cycle:
     """The ledger of one cycle: shapes and quota with this cycle's decisions taken out."""
 
@@ -220,43 +221,50 @@ class _Cycle:
         self._shapes: dict[PoolName, Shape] = {p.name: p.shape for p in snapshot.pools if p.shape is not None}
         self._given: dict[PoolName, int] = {}
         self._pools = {p.name: p for p in snapshot.pools}
-        self._visit = self._order()
+        self._visit, self._share = self._order()
         self._since = -1
         self._comparisons = limits.comparisons_max
         self._sieve: Sieve | None = None
         if snapshot.fleet is not None and len(self._visit) >= POOLS_MIN:
             self._sieve = Sieve(snapshot.fleet, self._visit, self._shapes)
 
-    def _order(self) -> tuple[PoolView, ...]:
+    def _order(self) -> tuple[tuple[PoolView, ...], int]:
+        """The pools that may be used, in the order of asking, and how many of the first are this replica's own."""
         pools = [p for p in self._snapshot.pools if self.unusable(p) is None]
-        if self._limits.prefer_pools:
-            pools.sort(key=lambda p: (-preference(self._snapshot.replica, p.name), p.name))
-        return tuple(pools)
+        if not self._limits.prefer_pools:
+            return tuple(pools), len(pools)
+        mine = preference(
+            self._snapshot.replica, self._snapshot.schedulers, tuple(p.name for p in self._snapshot.pools)
+        )
+        pools.sort(key=lambda p: mine.places[p.name])
+        return tuple(pools), sum(p.name in mine.own for p in pools) or len(pools)
 
-    def _walk(self) -> tuple[int, int]:
-        """At which of the pools one job begins to ask, and after how many that hold it the walk may end."""
+    def _walk(self) -> _Walk:
+        """Where one job begins to ask, and when it need ask no more."""
         pools = len(self._visit)
         if pools <= self._limits.candidates_max or self._rng is None:
-            return 0, pools
-        share = max(1, pools // self._snapshot.replicas) if self._limits.prefer_pools else pools
-        if share <= self._comparisons:
-            self._comparisons -= share
-            return 0, share
-        return self._rng.randrange(share), self._limits.candidates_sampled
+            return _Walk(0, pools, pools)
+        if self._share <= self._comparisons:
+            self._comparisons -= self._share
+            return _Walk(0, self._share, self._share)
+        return _Walk(self._rng.randrange(self._share), self._limits.candidates_sampled, self._share)
 
-    def _line(self, ask: Ask, start: int) -> Iterator[PoolView]:
-        """The pools that one job asks, in order: of many pools a few, then those that may hold it."""
-        visit = self._visit[start:] + self._visit[:start]
+    def _line(self, ask: Ask, start: int = 0) -> Iterator[tuple[int, PoolView]]:
+        """The pools that one job asks, each with its place: of many pools a few, then those that may hold it.
+
+        A walk that begins at one of this replica's pools goes round these before it goes on to the others.
+        """
+        places = (*range(start, self._share), *range(start), *range(self._share, len(self._visit)))
         if self._since >= 0:
-            visit = tuple(pool for pool in visit if pool.grown > self._since)
-        if self._sieve is None or len(visit) <= 2 * ASKED_FIRST:
-            yield from visit
+            places = tuple(place for place in places if self._visit[place].grown > self._since)
+        if self._sieve is None or len(places) <= 2 * ASKED_FIRST:
+            yield from ((place, self._visit[place]) for place in places)
             return
-        yield from visit[:ASKED_FIRST]
-        first = {pool.name for pool in visit[:ASKED_FIRST]}
-        for pool in self._sieve.worth_asking(ask, start, self._since):
-            if pool.name not in first:
-                yield pool
+        first = places[:ASKED_FIRST]
+        yield from ((place, self._visit[place]) for place in first)
+        for place in self._sieve.worth_asking(ask, start, self._share, self._since):
+            if place not in first:
+                yield place, self._visit[place]
 
     def unusable(self, pool: PoolView) -> Reason | None:
         """Why nothing may be bound to the pool now, whatever is asked."""
@@ -324,7 +332,7 @@ class _Cycle:
         if shortfall(queue, charges_for(request, flavors), self._quota) is not None:
             return False
         ask = prepare(request, flavors)
-        for pool in self._line(ask, 0):
+        for _, pool in self._line(ask):
             outcome = self._fit(pool, job, ask, flavors)
             if isinstance(outcome, Fit):
                 return True
@@ -347,9 +355,11 @@ class _Cycle:
         best: tuple[Rank, PoolView, Fit] | None = None
         second: tuple[Rank, PoolView, Fit] | None = None
         fits = asked = 0
-        start, enough = self._walk()
+        walk = self._walk()
         ask = prepare(request, flavors)
-        for pool in self._line(ask, start):
+        for place, pool in self._line(ask, walk.start):
+            if fits and place >= walk.until:
+                break
             asked += 1
             outcome = self._fit(pool, job, ask, flavors)
             if isinstance(outcome, PoolVerdict):
@@ -361,7 +371,7 @@ class _Cycle:
             elif second is None or rank < second[0]:
                 second = (rank, pool, outcome)
             fits += 1
-            if fits == enough:
+            if fits == walk.enough:
                 break
         if best is None:
             return self._split(job, request, flavors, charges)

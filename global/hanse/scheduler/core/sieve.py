@@ -45,14 +45,18 @@ class Sieve:
         self._looks: dict[Ask, Look] = {}
         self._misled: set[PoolName] = set()
 
-    def worth_asking(self, ask: Ask, start: int, since: int) -> Iterator[PoolView]:
-        """Of the pools from position `start` round to `start` again that have grown `since`, those that may fit."""
+    def worth_asking(self, ask: Ask, start: int, share: int, since: int) -> Iterator[int]:
+        """Places in the visit of the pools that have grown `since` and may fit.
+
+        Of the first `share` pools those from place `start` on come first, then those before it, then all others.
+        """
         look = self._look(ask)
         if self._grown is None:
             self._grown = np.array([pool.grown for pool in self._visit], np.int64)
         open_ = look.may_fit[self._places()] & (self._grown > since)
-        for at in np.roll(np.arange(len(self._visit)), -start)[np.roll(open_, -start)].tolist():
-            yield self._visit[at]
+        places = np.flatnonzero(open_)
+        own, others = places[places < share], places[places >= share]
+        yield from np.concatenate((own[own >= start], own[own < start], others)).tolist()
 
     def refused(self, ask: Ask, pool: PoolName) -> None:
         """The pool's shape does not hold what was asked, so it will not in this cycle."""

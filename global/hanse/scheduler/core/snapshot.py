@@ -19,15 +19,15 @@ class Limits:
         decisions_max: jobs that one cycle may bind.
         classes_max: request classes that one cycle may look at.
         candidates_max: in a fleet of at most so many pools, every pool that holds a job is compared with the others.
-        comparisons_max: in a larger one, the first jobs of a cycle are compared with as many pools as this replica
-            has a share of, until so many comparisons are spent. A cycle of a quiet federation has a job or two.
+        comparisons_max: in a larger one, the first jobs of a cycle are compared with all pools that are this
+            replica's own, until so many comparisons are spent. A cycle of a quiet federation has a job or two.
         candidates_sampled: for the others, the best of so many pools that hold it is taken: worse than the best of
             all, at a cost that does not grow with the fleet.
         summary_age_max_s: an older summary is not planned with.
         uncertain_max: bindings a pool may have in flight that its agent may refuse for what a shape cannot see.
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
-        prefer_pools: order pools by rendezvous hash, so that replicas seldom meet; off, every replica prefers the
-            same pools, which is slower and just as right.
+        prefer_pools: pools are dealt out among the replicas, so that these seldom meet; off, all have the same order
+            and a share of everything, which is slower and just as right.
     """
 
     decisions_max: int = 256
@@ -80,7 +80,7 @@ class Snapshot:
         grants: revision of the grant of each root that this replica holds.
         usage: live bindings of every queue, with this replica's unsettled transactions. Read-only here.
         flavors: in order.
-        replicas: how many schedule at this moment, this one included.
+        schedulers: the replicas that schedule at this moment.
         avoided: pools that refused a request class a moment ago: (class hash, pool).
         fleet: where a cycle asks many pools at once; it is brought up to date there, and changes no answer.
     """
@@ -93,6 +93,6 @@ class Snapshot:
     grants: Mapping[str, int]
     usage: Usage
     flavors: tuple[FlavorName, ...]
-    replicas: int = 1
+    schedulers: frozenset[ReplicaId] = frozenset()
     avoided: frozenset[tuple[int, PoolName]] = frozenset()
     fleet: Fleet | None = field(default=None, compare=False, repr=False)

@@ -284,7 +284,7 @@ class World:
             grants=self.held_roots(nonce),
             usage=self.usage,
             flavors=tuple(f.name for f in self.ordered_flavors()),
-            replicas=max(1, sum(r.schedules for r in self.replicas.values())),
+            schedulers=frozenset(r.replica for r in self.replicas.values() if r.schedules),
             avoided=frozenset(avoided),
             fleet=self._fleet,
         )
