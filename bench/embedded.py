@@ -26,7 +26,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from bench.contract import BenchArgs, BenchResult, JsonValue
-from bench.fleet import GPU, fleet_text
+from bench.equal_pools import GPU, fleet_text
 from hanse.api.v1 import job_pb2
 from hanse.client import AsyncClient
 from hanse.kit import process

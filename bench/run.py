@@ -26,7 +26,7 @@ from bench.contract import Bench, BenchArgumentError, BenchResult, JsonValue
 BENCH_ROOT = Path(__file__).resolve().parent
 OUT = BENCH_ROOT / "out"
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]*")
-NOT_BENCHES = frozenset({"contract", "drawing", "fleet", "plots", "run"})
+NOT_BENCHES = frozenset({"contract", "drawing", "equal_pools", "plots", "run"})
 REPORTED_PACKAGES = ("grpcio", "msgspec", "numpy", "protobuf", "uvloop")
 
 

@@ -14,25 +14,22 @@ All processes share the machine. `raw` says what each of them took, beside the b
 and what others computed meanwhile and how fast a processor was, which a reader of the rate must know.
 """
 
-import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
 from bench.contract import BenchArgs, BenchResult, JsonValue
-from bench.fleet import GPUS_PER_NODE, fleet_text
-from bench.path.budget import budget_table
-from bench.path.cpu import CpuReading, read_cpu, yardstick_ms
-from bench.path.federation import Running, running
+from bench.equal_pools import GPUS_PER_NODE, fleet_text
+from bench.path.federation import Shape, running
 from bench.path.load import RUN_MAX_S, Load
-from bench.path.orders import Book, Count, Fill, Finish, Look, Pace, Paced, Rest
+from bench.path.orders import Book, Finish, Pace, Paced
+from bench.path.window import Window, quantile, sustained_rate
 from hanse.kit import process
 from tests.integration.auditor import Findings
 from tests.services.binaries import PACKAGES, find
 
 FIGURES: Final = ("gangs_per_s", "placed_ms_p50", "placed_ms_p99", "cpu_us_per_gang", "lost", "doubled")
-CALLS_PER_REPLICA: Final = 2
 NAMED_MAX: Final = 20
 """Findings of one kind that `raw` names."""
 
@@ -49,33 +46,6 @@ class Plan:
     seconds: float
     latency_s: float
     share: float
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """What was counted and computed in the rate phase."""
-
-    before: Count
-    after: Count
-    cpu: CpuReading
-    yardstick_ms: float
-
-    @property
-    def took_s(self) -> float:
-        return self.after.at_s - self.before.at_s
-
-    @property
-    def placed(self) -> int:
-        return self.after.placed - self.before.placed
-
-    @property
-    def gangs_per_s(self) -> float:
-        return self.placed / self.took_s
-
-    @property
-    def cpu_us_per_gang(self) -> dict[str, float]:
-        """By process."""
-        return {name: spent * 1e6 / max(self.placed, 1) for name, spent in self.cpu.own_s.items()}
 
 
 def run(args: Mapping[str, str]) -> BenchResult:
@@ -108,9 +78,10 @@ def run(args: Mapping[str, str]) -> BenchResult:
 
 async def _measure(plan: Plan, load: Load, given: Mapping[str, str]) -> BenchResult:
     text = fleet_text(plan.pools, plan.nodes, load.queues, run_s=RUN_MAX_S)
-    async with running(text, load, replicas=plan.replicas, agents_per_process=plan.agents_per_process) as federation:
+    shape = Shape(replicas=plan.replicas, agents_per_process=plan.agents_per_process)
+    async with running(text, load, shape) as federation:
         loads: list[JsonValue] = [os.getloadavg()[0]]
-        window = await _rate(federation, plan)
+        window = await sustained_rate(federation, warm_s=plan.warm_s, seconds=plan.seconds)
         loads.append(os.getloadavg()[0])
         rate = window.gangs_per_s * plan.share
         paced = await federation.client.ask(Pace(rate, plan.latency_s, max(1, load.batch // 4)), Paced)
@@ -119,18 +90,6 @@ async def _measure(plan: Plan, load: Load, given: Mapping[str, str]) -> BenchRes
         async with federation.auditor() as auditor:
             found = await auditor.audit(book.acknowledged)
     return _result(plan, given, window, paced, book, found, {"load_average": loads, "latency_rate": rate})
-
-
-async def _rate(federation: Running, plan: Plan) -> Window:
-    client = federation.client
-    await client.ask(Fill(CALLS_PER_REPLICA * plan.replicas), Count)
-    await asyncio.sleep(plan.warm_s)
-    before, cpu = await client.ask(Look(), Count), read_cpu(federation.pids)
-    await asyncio.sleep(plan.seconds)
-    after, spent = await client.ask(Look(), Count), read_cpu(federation.pids).since(cpu)
-    yardstick = yardstick_ms()  # while everything still runs
-    await client.ask(Rest(), Count)
-    return Window(before, after, spent, yardstick)
 
 
 def _result(
@@ -142,29 +101,18 @@ def _result(
     found: Findings,
     more: Mapping[str, JsonValue],
 ) -> BenchResult:
-    by_process = window.cpu_us_per_gang
     figures = {
         "gangs_per_s": window.gangs_per_s,
         "placed_ms_p50": quantile(paced.latencies_ms, 0.50),
         "placed_ms_p99": quantile(paced.latencies_ms, 0.99),
-        "cpu_us_per_gang": sum(by_process.values()),
+        "cpu_us_per_gang": window.cpu_us_per_gang,
         "lost": len(found.lost),
         "doubled": len(found.doubled),
     }
     gpus = plan.pools * plan.nodes * GPUS_PER_NODE
     raw: dict[str, JsonValue] = {
         "args": given,
-        "cpu_us_per_gang": {name: round(us, 1) for name, us in by_process.items()},
-        "cpu_cores": {name: round(spent / window.took_s, 3) for name, spent in window.cpu.own_s.items()},
-        "others_cores": round(window.cpu.others_s / window.took_s, 3),
-        "yardstick_ms": round(window.yardstick_ms, 1),
-        "budget": budget_table(by_process),
-        "window": {name: _plain(count) for name, count in (("before", window.before), ("after", window.after))},
-        "fleet": {
-            "gpus": gpus,
-            "held_before_pct": 100 * window.before.gpus_held / gpus,
-            "held_after_pct": 100 * window.after.gpus_held / gpus,
-        },
+        **window.raw(gpus),
         "latencies": len(paced.latencies_ms),
         "batches_left_out": paced.left_out,
         "acknowledged": len(book.acknowledged),
@@ -173,14 +121,3 @@ def _result(
         **more,
     }
     return BenchResult(figures, raw=raw)
-
-
-def _plain(count: Count) -> JsonValue:
-    return {name: getattr(count, name) for name in count.__struct_fields__}
-
-
-def quantile(values: Sequence[float], share: float) -> float | None:
-    """The value that a share of all is below; None of nothing."""
-    if not values:
-        return None
-    return sorted(values)[min(len(values) - 1, int(share * len(values)))]

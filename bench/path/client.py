@@ -12,14 +12,32 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Final
+from typing import Final, TypeAlias
 
 from bench.path.load import Gang, Gangs, Load
-from bench.path.orders import Begin, Book, Count, Fill, Finish, Look, Order, Pace, Paced, Rest, order_of, to_line
+from bench.path.orders import (
+    Accepted,
+    Begin,
+    Book,
+    Burst,
+    Confine,
+    Count,
+    Fill,
+    Finish,
+    Look,
+    Order,
+    Pace,
+    Paced,
+    Rest,
+    order_of,
+    to_line,
+)
 from hanse.api.v1 import job_pb2
 from hanse.client import AsyncClient
 from hanse.kit import process
 from hanse.kit.tasks import cancelled
+
+Answer: TypeAlias = Count | Paced | Accepted | Book
 
 ENDED: Final = frozenset(
     {
@@ -113,7 +131,7 @@ class Client:
                 self.seen.shown(event.job.id, event.job.status.state, now_s)
             self.seen.news.set()
 
-    async def follow(self, order: Order) -> Count | Paced | Book:
+    async def follow(self, order: Order) -> Answer:
         """Carry an order out. Raises TimeoutError if what it waits for does not come."""
         match order:
             case Begin() | Look():
@@ -130,8 +148,13 @@ class Client:
                 return self.seen.count()
             case Pace():
                 return await self._pace(order)
-            case Finish():
-                return await self._finish()
+            case Confine(queues):
+                self._gangs.confine(queues)
+                return self.seen.count()
+            case Burst():
+                return await self._burst(order)
+            case Finish(patience_s):
+                return await self._finish(patience_s)
 
     async def _fill(self) -> None:
         """Keep the window full."""
@@ -162,17 +185,37 @@ class Client:
         async with asyncio.timeout(PATIENCE_S):
             await self.seen.until(lambda: self.seen.waiting == 0)
 
-    async def _finish(self) -> Book:
-        seen = self.seen
-        try:
-            async with asyncio.timeout(PATIENCE_S):
-                await seen.until(lambda: len(seen.ended) >= len(seen.gangs))
-        except TimeoutError:
-            pass  # the book names what has not ended
+    async def _burst(self, order: Burst) -> Accepted:
+        """The gangs are made beforehand: it is asked what the servers take."""
+        sizes = [min(order.batch, order.gangs - done) for done in range(0, order.gangs, order.batch)]
+        waiting = iter([self._gangs.batch(size) for size in sizes])
+        begun_s = time.perf_counter()
+
+        async def send() -> None:
+            for gangs in waiting:
+                await self._send(gangs)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(order.calls):
+                group.create_task(send(), name="burst")
+        return Accepted(order.gangs, time.perf_counter() - begun_s)
+
+    async def _finish(self, patience_s: float) -> Book:
+        seen, ended = self.seen, -1
+        while len(seen.ended) < len(seen.gangs) and len(seen.ended) != ended:  # the book names what does not end
+            ended = len(seen.ended)
+            try:
+                async with asyncio.timeout(patience_s):
+                    await seen.until(lambda: len(seen.ended) >= len(seen.gangs))
+            except TimeoutError:
+                pass
         return seen.book()
 
     async def _submit(self, count: int) -> None:
-        gangs = self._gangs.batch(count)
+        await self._send(self._gangs.batch(count))
+
+    async def _send(self, gangs: Sequence[Gang]) -> None:
+        count = len(gangs)
         self.seen.sending += count
         try:
             at_s = time.perf_counter()
@@ -212,7 +255,7 @@ async def serve() -> None:
             await replica.close()
 
 
-def _tell(answer: Count | Paced | Book) -> None:
+def _tell(answer: Answer) -> None:
     sys.stdout.buffer.write(to_line(answer))
     sys.stdout.buffer.flush()
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
-from bench.fleet import GPU
+from bench.equal_pools import GPU
 from hanse.api.v1 import job_spec_pb2
 
 PODS_MAX: Final = 64
@@ -62,10 +62,15 @@ class Gangs:
     """Makes gangs, each with an amount of memory that no other one has."""
 
     def __init__(self, load: Load) -> None:
+        self._of = load
         self._queues = load.queues
         self._rng = random.Random(load.seed)
         self._weights = list(accumulate(pods**-load.skew for pods in range(1, PODS_MAX + 1)))
         self._made = 0
+
+    def confine(self, queues: int) -> None:
+        """From now on gangs are for the first so many queues alone."""
+        self._queues = min(queues, self._of.queues)
 
     def batch(self, count: int) -> list[Gang]:
         """The next gangs."""

@@ -38,11 +38,27 @@ class Pace(msgspec.Struct, frozen=True, tag=True):
     batch: int
 
 
+class Confine(msgspec.Struct, frozen=True, tag=True):
+    """Gangs are for the first so many queues from now on. Answered at once by `Count`."""
+
+    queues: int
+
+
+class Burst(msgspec.Struct, frozen=True, tag=True):
+    """Submit so many gangs as fast as they are taken, with so many calls at once. Answered by `Accepted`."""
+
+    gangs: int
+    batch: int
+    calls: int
+
+
 class Finish(msgspec.Struct, frozen=True, tag=True):
-    """Answered by `Book` once everything has ended, or will not."""
+    """Answered by `Book` once everything has ended, or nothing has changed for some time."""
+
+    patience_s: float = 90.0
 
 
-Order: TypeAlias = Begin | Fill | Look | Rest | Pace | Finish
+Order: TypeAlias = Begin | Fill | Look | Rest | Pace | Confine | Burst | Finish
 
 
 class Count(msgspec.Struct, frozen=True):
@@ -64,6 +80,13 @@ class Paced(msgspec.Struct, frozen=True):
 
     latencies_ms: list[float]
     left_out: int
+
+
+class Accepted(msgspec.Struct, frozen=True):
+    """How long it took until the last of a burst was acknowledged."""
+
+    gangs: int
+    took_s: float
 
 
 class Book(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -28,6 +28,7 @@ from hanse.client import AsyncClient
 from hanse.client.objects import object_of_spec
 from hanse.kit.clock import Clock
 from hanse.model.errors import InvalidArgument, Unavailable
+from hanse.model.ids import PoolName
 from hanse.scheduler.core.retention import Retention
 from hanse.simcluster.spec import hosts_in
 from hanse.up.children import Child, Command
@@ -54,7 +55,8 @@ class ProcessesOptions:
         store: `etcd://…`; a file, `sqlite:PATH`, has one process, and so one replica.
         bus: `mqtt://…`, "" for none.
         listen: HOST:PORT of the first replica; port 0 takes a free one. The others take the next free ones.
-        agents_per_process: pools whose agents share a process; 0: all share one.
+        agents_per_process, clusters_per_process: pools whose agents, or simulated clusters, share a process; 0: all
+            share one.
         otlp: collector for what the processes tell, "" for none.
         prometheus: HOST:PORT after which each process gets a port to be scraped at; port 0: any; "" for none.
         trace_ratio: share of jobs that are traced; None: as the processes do unless told.
@@ -72,6 +74,7 @@ class ProcessesOptions:
     replicas: int
     state: Path
     agents_per_process: int = 0
+    clusters_per_process: int = 0
     log_level: str = "info"
     log_format: str = "text"
     otlp: str = ""
@@ -94,7 +97,7 @@ class ProcessesOptions:
         if kind == "sqlite" and self.replicas > 1:
             what = f"a SQLite file has one process, not {self.replicas}; say etcd://HOST:PORT, or --replicas 1"
             raise InvalidArgument(what, reason="STORE", path="--store")
-        if self.agents_per_process < 0:
+        if self.agents_per_process < 0 or self.clusters_per_process < 0:
             raise InvalidArgument("give at least 1", reason="AGENTS", path="--agents-per-process")
 
 
@@ -104,13 +107,13 @@ class Processes:
 
     Attributes:
         addresses: of the replicas.
-        clusters: address of the simulated clusters.
+        clusters: addresses of the processes of simulated clusters.
         children: the processes, by name.
     """
 
     options: ProcessesOptions
     addresses: tuple[str, ...]
-    clusters: str
+    clusters: tuple[str, ...]
     children: dict[str, Child]
 
     @property
@@ -168,13 +171,17 @@ def _prepared(options: ProcessesOptions, clock: Clock, rng: Random) -> Processes
         what = f"cannot use {options.state}: {error.strerror}"
         raise InvalidArgument(what, reason="STATE", path="--state") from None
     host, _, port = options.listen.rpartition(":")
-    ports = free_ports(host, int(port), options.replicas + 1)
+    simulated = tuple(pool for pool in options.fleet.pools if not pool.address)
+    shares = _shares(simulated, options.clusters_per_process) or [()]
+    ports = free_ports(host, int(port), options.replicas + len(shares))
     addresses = tuple(f"{host}:{one}" for one in ports[: options.replicas])
-    clusters = f"127.0.0.1:{ports[-1]}"
+    clusters = tuple(f"127.0.0.1:{one}" for one in ports[options.replicas :])
+    cluster_of = {pool.name: pool.address for pool in options.fleet.pools}
+    cluster_of |= {pool.name: at for share, at in zip(shares, clusters, strict=True) for pool in share}
     commands = [
-        _clusters(options, clusters),
+        *_clusters(options, shares, clusters),
         *(_replica(options, f"r{n}", address) for n, address in enumerate(addresses)),
-        *_agents(options, addresses, clusters),
+        *_agents(options, addresses, cluster_of),
     ]
     told = zip(commands, _scraped_at(options, len(commands)), strict=True)
     commands = [replace(one, arguments=(*one.arguments, *_setting("prometheus", address))) for one, address in told]
@@ -219,35 +226,48 @@ def _replica(options: ProcessesOptions, name: str, address: str) -> Command:
     return _command(options, name, "HANSE_GLOBAL_", *arguments, store=options.store, bus=options.bus)
 
 
-def _clusters(options: ProcessesOptions, address: str) -> Command:
+def _shares(pools: Sequence[PoolSpec], size: int) -> list[Sequence[PoolSpec]]:
+    """The pools of each process; a size of 0 puts all into one."""
+    size = size or len(pools)
+    return [pools[start : start + size] for start in range(0, len(pools), size)] if pools else []
+
+
+def _names(kind: str, count: int) -> list[str]:
+    return [kind] if count == 1 else [f"{kind}-{number}" for number in range(count)]
+
+
+def _clusters(
+    options: ProcessesOptions, shares: Sequence[Sequence[PoolSpec]], addresses: Sequence[str]
+) -> list[Command]:
     fleet = ("--fleet", str(options.fleet_file)) if options.fleet_file is not None else ()
-    arguments = ("sim-cluster", *fleet, "--listen", address, "--state", str(options.state / "clusters"))
-    pools = tuple(word for pool in options.fleet.pools if not pool.address for word in ("--pool", pool.name))
-    return _command(options, "clusters", "HANSE_SIM_CLUSTER_", *arguments, *pools)
-
-
-def _agents(options: ProcessesOptions, addresses: Sequence[str], clusters: str) -> list[Command]:
-    pools = options.fleet.pools
-    share = options.agents_per_process or len(pools)
-    groups = [pools[start : start + share] for start in range(0, len(pools), share)]
     commands = []
-    for number, group in enumerate(groups):
-        name = f"agents-{number}" if len(groups) > 1 else "agents"
+    for name, share, address in zip(_names("clusters", len(shares)), shares, addresses, strict=True):
+        arguments = ("sim-cluster", *fleet, "--listen", address, "--state", str(options.state / name))
+        pools = tuple(word for pool in share for word in ("--pool", pool.name))
+        commands.append(_command(options, name, "HANSE_SIM_CLUSTER_", *arguments, *pools))
+    return commands
+
+
+def _agents(options: ProcessesOptions, addresses: Sequence[str], cluster_of: Mapping[PoolName, str]) -> list[Command]:
+    shares = _shares(options.fleet.pools, options.agents_per_process)
+    commands = []
+    for number, (name, share) in enumerate(zip(_names("agents", len(shares)), shares, strict=True)):
         file = options.state / f"{name}.yaml"
+        first = number % len(addresses)
         settings = {
-            "cluster": f"sim:{clusters}",
-            "replicas": [*addresses[number % len(addresses) :], *addresses[: number % len(addresses)]],
-            "pools": [_pool_settings(pool) for pool in group],
+            "cluster": f"sim:{cluster_of[share[0].name]}",
+            "replicas": [*addresses[first:], *addresses[:first]],
+            "pools": [_pool_settings(pool, cluster_of[pool.name]) for pool in share],
         }
         file.write_bytes(orjson.dumps(settings, option=orjson.OPT_INDENT_2))  # JSON is YAML
         commands.append(_command(options, name, "HANSE_AGENT_", "agent", "--config", str(file), bus=options.bus))
     return commands
 
 
-def _pool_settings(pool: PoolSpec) -> dict[str, Any]:
+def _pool_settings(pool: PoolSpec, cluster: str) -> dict[str, Any]:
     return {
         "name": pool.name,
-        "cluster": f"sim:{pool.address}" if pool.address else "",
+        "cluster": f"sim:{cluster}",
         "region": pool.region,
         "labels": dict(pool.labels),
         "cost": pool.cost,

@@ -148,7 +148,7 @@ async def _up_processes(session: Session, settings: "UpSettings") -> None:
             "address": running.address,
             "store": shown_store(store),
             "replicas": options.replicas,
-            "clusters": running.clusters,
+            "clusters": running.clusters[0],
             "state": str(options.state),
         }
         await _stay_up(session, value, f"up at {running.address} · {running.describe()}\n{GOES_ON}\n")

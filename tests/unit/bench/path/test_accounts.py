@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from bench.path import quantile
 from bench.path.budget import BUDGET, budget_table
 from bench.path.client import Seen
 from bench.path.cpu import TICKS_PER_S, CpuReading, machine_s, process_s, read_cpu, yardstick_ms
 from bench.path.load import Gang
-from bench.path.orders import Book, Finish, Pace, answer_of, order_of, to_line
+from bench.path.orders import Book, Burst, Confine, Finish, Order, Pace, answer_of, order_of, to_line
+from bench.path.window import quantile
 from hanse.api.v1 import job_pb2, job_spec_pb2
 
 
@@ -119,8 +119,8 @@ def test_the_book_names_what_did_not_succeed() -> None:
     assert seen.book() == Book({"a": 4, "b": 4, "c": 4}, {"b": "JOB_STATE_FAILED", "c": "not ended"})
 
 
-@pytest.mark.parametrize("order", [Pace(300.0, 30.0, 12), Finish()])
-def test_an_order_is_one_line(order: Pace | Finish) -> None:
+@pytest.mark.parametrize("order", [Pace(300.0, 30.0, 12), Finish(), Confine(1), Burst(1_000, 100, 4)])
+def test_an_order_is_one_line(order: Order) -> None:
     line = to_line(order)
     assert order_of(line) == order
     assert line.count(b"\n") == 1

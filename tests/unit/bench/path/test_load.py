@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.fleet import GPU, GPUS_PER_NODE, fleet_text
+from bench.equal_pools import GPU, GPUS_PER_NODE, fleet_text
 from bench.path.load import DOMAIN_GPUS_MAX, PODS_MAX, RUN_MAX_S, RUN_MIN_S, Gang, Gangs, Load
 from hanse.simcluster.spec import hosts_in
 from hanse.up.fleet import read_fleet
@@ -54,3 +54,11 @@ def test_the_fleet_is_as_large_as_asked() -> None:
     fleet = read_fleet(fleet_text(20, 1_000, 8, run_s=30.0))
     assert [sum(hosts_in(group.sizes) for group in pool.cluster.groups) for pool in fleet.pools] == [1_000] * 20
     assert len(fleet.queues) == 8
+
+
+def test_gangs_can_be_confined_to_the_first_queues() -> None:
+    made = Gangs(Load(queues=8, window=400, batch=50, skew=1.5, seed=1))
+    made.confine(2)
+    assert {gang.spec.queue for gang in made.batch(10)} == {"team-0", "team-1"}
+    made.confine(100)
+    assert len({gang.spec.queue for gang in made.batch(40)}) == 8
