@@ -191,6 +191,9 @@ class ClusterChecks:
         if claim.accepted_revision < claim.epoch.revision:
             what = f"{pool} was claimed by {tuple(claim.epoch)} with a desired set of {claim.accepted_revision} (P6)"
             self._accuse("S4", what, pool)
+        if claim.accepted_revision > self._view.revision:
+            what = f"{pool} was claimed with a desired set of {claim.accepted_revision}, which no store has made"
+            self._accuse("S4", what, pool)
 
     # ---- facts
 

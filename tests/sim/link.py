@@ -15,6 +15,7 @@ from google.protobuf.message import Message
 
 from hanse.kit.stream import STREAM_MESSAGES_MAX, StreamClosed
 from hanse.link.v1 import link_pb2
+from hanse.model.ids import PoolName
 from tests.sim.loop import Actor
 from tests.sim.weather import Weather
 
@@ -25,13 +26,20 @@ M = TypeVar("M", bound=Message)
 Heard = Callable[[Actor, Message], None]
 
 STALL_MAX_S: Final = 15.0
+STRAYS_KEPT_MAX: Final = 32
+DATED: Final = frozenset({"desired", "reports", "summary"})
+"""Messages that carry an epoch, so that who hears one can tell whether it is for this stream."""
 
 
 class _Pipe(Generic[M]):
-    """One direction. `sent` counts what is on its way or waits to be read: what a window of flow control bounds."""
+    """One direction. `sent` counts what is on its way or waits to be read: what a window of flow control bounds.
 
-    def __init__(self, weather: Weather, heard: Callable[[M], None]) -> None:
+    `strays`: what was said this way on any stream of the pool, as far as it says when that was.
+    """
+
+    def __init__(self, weather: Weather, heard: Callable[[M], None], strays: deque[M]) -> None:
         self._weather = weather
+        self._strays = strays
         self._heard = heard
         self._under_way: deque[M] = deque()  # timers that are due at once run in any order; this keeps it
         self._arrived: deque[M] = deque()
@@ -52,8 +60,19 @@ class _Pipe(Generic[M]):
         loop, swarm = self._weather.loop, self._weather.swarm
         leaves_s = max(loop.time(), self._stalled_until_s) + self._weather.lag(swarm.link_lag_s)
         self._last_at_s = max(self._last_at_s, leaves_s)
-        self._under_way.append(type(message).FromString(message.SerializeToString(deterministic=True)))
+        copy = type(message).FromString(message.SerializeToString(deterministic=True))
+        self._under_way.append(copy)
         loop.world_later(self._last_at_s - loop.time(), self._arrive)
+        if message.WhichOneof("body") in DATED:
+            self._stray(copy)
+
+    def _stray(self, message: M) -> None:
+        """Perhaps something that was said long ago comes after this message."""
+        if self._strays and self._weather.hits(self._weather.swarm.link_stray_p):
+            self._sent += 1
+            self._under_way.append(self._weather.rng.choice(self._strays))
+            self._weather.loop.world_later(self._last_at_s - self._weather.loop.time(), self._arrive)
+        self._strays.append(message)
 
     async def get(self) -> M:
         while not self._arrived:
@@ -120,16 +139,24 @@ class _End(Generic[Out, In]):
         self._connection.hang_up(self._out, self._in)
 
 
+class Strays:
+    """What was said on the streams of one pool, in either direction."""
+
+    def __init__(self) -> None:
+        self.there: deque[Any] = deque(maxlen=STRAYS_KEPT_MAX)
+        self.back: deque[Any] = deque(maxlen=STRAYS_KEPT_MAX)
+
+
 class Connection(Generic[Out, In]):
     """One connection between two processes; `near` and `far` are its ends, `client` dialled it."""
 
-    def __init__(self, weather: Weather, client: Actor, server: Actor, heard: Heard) -> None:
+    def __init__(self, weather: Weather, client: Actor, server: Actor, heard: Heard, strays: "Strays") -> None:
         self.client = client
         self.server = server
         self.over = False
         self._weather = weather
-        self._there: _Pipe[Out] = _Pipe(weather, lambda message: heard(client, message))
-        self._back: _Pipe[In] = _Pipe(weather, lambda message: None)
+        self._there: _Pipe[Out] = _Pipe(weather, lambda message: heard(client, message), strays.there)
+        self._back: _Pipe[In] = _Pipe(weather, lambda message: None, strays.back)
         self.near: _End[Out, In] = _End(self, self._there, self._back)
         self.far: _End[In, Out] = _End(self, self._back, self._there)
 
@@ -175,10 +202,12 @@ class Network:
         self._weather = weather
         self._heard = heard
         self._connections: list[LinkConnection] = []
+        self._strays: dict[PoolName, Strays] = {}
 
-    def connect(self, client: Actor, server: Actor) -> LinkConnection:
+    def connect(self, client: Actor, server: Actor, pool: PoolName) -> LinkConnection:
         self._connections = [c for c in self._connections if not c.over]
-        connection = LinkConnection(self._weather, client, server, self._heard)
+        strays = self._strays.setdefault(pool, Strays())
+        connection = LinkConnection(self._weather, client, server, self._heard, strays)
         self._connections.append(connection)
         return connection
 

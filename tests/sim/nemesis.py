@@ -14,6 +14,7 @@ from hanse.simcluster.inputs import AddForeign, FailNodes, MarkNodes, OperatorIn
 from hanse.store import keys
 from hanse.store.contract import Put, Txn
 from hanse.store.schema import BindingValue, decode
+from tests.sim import strangers
 from tests.sim.fleet import GPU, GPUS_PER_NODE, PER_GPU
 from tests.sim.swarm import Swarm
 
@@ -100,6 +101,7 @@ class Nemesis:
             "replica_crash_every_s": self._crash_replica,
             "replica_pause_every_s": self._pause_replica,
             "clock_step_every_s": self._step_clock,
+            "stranger_agent_every_s": self._dial_as_stranger,
         }
 
     async def _run(self, every_s: float, strike: Callable[[], None]) -> None:
@@ -151,6 +153,9 @@ class Nemesis:
             connection = self._rng.choice(connections)
             way = connection.stall_one_way()
             self._world.note(f"the link of {connection.client.name} stalls {way}")
+
+    def _dial_as_stranger(self) -> None:
+        self._world.dial_as_stranger(self._site(), self._rng.choice(tuple(strangers.AGENTS)))
 
     def _bus_down(self) -> None:
         span_s = self._span(LONG_S)

@@ -28,6 +28,8 @@ class Swarm:
         bus_absent: there never is a bus; one replica alone can live without (P14 is about several).
         retain_age_s: how long jobs that have ended stay in the store; 0: for ever.
         prefer_pools: replicas prefer different pools.
+        link_stray_p: with a message of a link comes one that belongs to another time, or another stream of the pool.
+        stranger_agent_every_s, stranger_replica_p: somebody who is not of this federation (see `strangers`).
         link_linger_s: how long the other end of a broken connection keeps hearing what was on its way.
     """
 
@@ -54,6 +56,9 @@ class Swarm:
     link_break_every_s: float = NEVER
     link_stall_every_s: float = NEVER
     link_linger_s: float = 2.0
+    link_stray_p: float = NEVER
+    stranger_agent_every_s: float = NEVER
+    stranger_replica_p: float = NEVER
 
     bus_lag_s: float = 0.01
     bus_loss_p: float = NEVER
@@ -138,6 +143,8 @@ LATER_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
 LATEST_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "drains": ("drain_every_s",),
     "limited queues": ("limit_every_s",),
+    "stray messages": ("link_stray_p",),
+    "strangers": ("stranger_agent_every_s", "stranger_replica_p"),
 }
 """Drawn after those, for the same reason."""
 

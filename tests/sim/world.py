@@ -26,14 +26,14 @@ from hanse.simcluster.inputs import Accept, Hold, Input, RestoreNodes, pack
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, KeyValue, LeaseGone, ModRevisionIs, Txn
-from tests.sim import parts
+from tests.sim import parts, strangers
 from tests.sim.archive import FaultyArchive
 from tests.sim.bus import BusWeather, FaultyBus
 from tests.sim.cluster import FaultyCluster
 from tests.sim.cluster_checks import ClusterChecks, ObservedEngine
 from tests.sim.fleet import Fleet
 from tests.sim.guard_checks import GuardChecks
-from tests.sim.link import Network
+from tests.sim.link import LinkConnection, Network
 from tests.sim.loop import Actor, Life, SimClock, SimLoop
 from tests.sim.store import FaultyStore, ObservedStore, StoreWeather
 from tests.sim.store_checks import StoreChecks
@@ -185,7 +185,7 @@ class World:
         )
         rng = Random(f"{self.rng.random()}")
         agent = parts.agent(
-            site.name, port, lambda: self._dial(actor), self._bus(actor), SimClock(self.loop, actor), rng
+            site.name, port, lambda: self._dial(actor, site), self._bus(actor), SimClock(self.loop, actor), rng
         )
         process.task = self.loop.spawn(actor, agent.run(), name=actor.name)
         process.task.add_done_callback(
@@ -243,18 +243,34 @@ class World:
     def _bus(self, actor: Actor) -> FaultyBus | None:
         return None if self.weather.swarm.bus_absent else FaultyBus(self.bus_weather, actor)
 
-    async def _dial(self, client: Actor) -> LinkEnd:
-        """An agent dials out: to any replica that the network leads it to."""
+    def dial_as_stranger(self, site: PoolSite, wrong: str) -> None:
+        """Somebody who is not the pool's agent dials in."""
+        up = [other.process for other in self.replicas if other.process is not None]
+        if up:
+            actor, process = Actor("stranger-agent"), self.rng.choice(up)
+            connection = self._connect(actor, process, site)
+            self.loop.spawn(actor, strangers.agent(self, site, connection.near, wrong), name=actor.name)
+
+    async def _dial(self, client: Actor, site: PoolSite) -> LinkEnd:
+        """An agent dials out: to any replica that the network leads it to, or to somebody else."""
         await asyncio.sleep(self.weather.lag(self.weather.swarm.link_lag_s))
+        if self.weather.hits(self.weather.swarm.stranger_replica_p):
+            stranger = Actor("stranger-replica")
+            connection = self.network.connect(client, stranger, site.name)
+            wrong = self.rng.choice(tuple(strangers.REPLICAS))
+            self.loop.spawn(stranger, strangers.replica(self, site, connection.far, wrong), name=stranger.name)
+            return connection.near
         up = [site.process for site in self.replicas if site.process is not None]
         if not up:
             await asyncio.sleep(DIAL_REFUSED_S)
             raise StreamClosed(REPLICA_NONE)
-        process = self.rng.choice(up)
-        connection = self.network.connect(client, process.actor)
+        return self._connect(client, self.rng.choice(up), site).near
+
+    def _connect(self, client: Actor, process: ReplicaProcess, site: PoolSite) -> LinkConnection:
+        connection = self.network.connect(client, process.actor, site.name)
         assert process.replica is not None
         self.loop.spawn(process.actor, process.replica.serve_link(connection.far), name="serve-link")
-        return connection.near
+        return connection
 
     # ---- faults that need the truth
 
