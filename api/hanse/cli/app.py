@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from hanse.cli.commands import (
     applying,
+    batching,
     capacity,
     changing,
     completion,
@@ -34,6 +35,7 @@ COMPLETE_VARIABLE: Final = "_HANSE_COMPLETE"
 GROUPS: Final = {
     "Jobs": (
         "submit",
+        "sbatch",
         "jobs",
         "job",
         "explain",
@@ -121,6 +123,7 @@ app.add_typer(_sim, name="sim")
 
 _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "submit": submitting.submit,
+    "sbatch": batching.sbatch,
     "jobs": jobs.jobs,
     "job": jobs.job,
     "explain": jobs.explain,
@@ -151,8 +154,11 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "completion": completion.completion,
     "version": version.version,
 }
+_AS_GIVEN: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""For a command that takes the options of another one: they reach it as words, in order."""
+
 for _name, _command in _COMMANDS.items():
-    app.command(_name)(_command)
+    app.command(_name, context_settings=_AS_GIVEN if _name == "sbatch" else None)(_command)
 
 
 def command() -> TyperGroup:

@@ -21,7 +21,11 @@ def read_jobs(text: str | bytes, *, queue: str = "", priority_class: str = "", f
     """
     from hanse.manifests import convert
 
-    converted = convert(text, filename=filename, default_queue=queue)
+    return with_names(convert(text, filename=filename, default_queue=queue), queue, priority_class)
+
+
+def with_names(converted: "Converted", queue: str, priority_class: str) -> "Converted":
+    """The same jobs in this queue and priority class; "" leaves what they name themselves."""
     if not queue and not priority_class:
         return converted
     return replace(converted, jobs=tuple(_named(job, queue, priority_class) for job in converted.jobs))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from hanse.api.v1 import job_service_pb2, job_spec_pb2
-from hanse.client.files import read_jobs
+from hanse.client.files import read_jobs, with_names
 from hanse.model.errors import HanseError, InvalidArgument
 from hanse.model.ids import QueueName
 from hanse.model.job import JobSpec
@@ -14,10 +14,12 @@ from hanse.wire.job import spec_to_wire
 from hanse.wire.limits import BATCH_BYTES_MAX, JOBS_PER_BATCH_MAX
 
 if TYPE_CHECKING:
-    from hanse.manifests.converted import ImportedJob, Unmapped
+    from hanse.manifests.converted import Converted, ImportedJob, Unmapped
 
-JobSource: TypeAlias = str | bytes | JobSpec | job_spec_pb2.JobSpec | Sequence[JobSpec | job_spec_pb2.JobSpec]
-"""A manifest as text, or one or several specs."""
+JobSource: TypeAlias = (
+    "str | bytes | Converted | JobSpec | job_spec_pb2.JobSpec | Sequence[JobSpec | job_spec_pb2.JobSpec]"
+)
+"""A manifest as text or as it was converted, or one or several specs."""
 
 ENTRY_OVERHEAD_BYTES: Final = 16
 BATCH_HEAD_BYTES: Final = 1_024
@@ -112,12 +114,28 @@ def order_of(source: JobSource, *, queue: str = "", priority_class: str = "", fi
     Raises:
         InvalidArgument: with path and line, for what cannot be read or breaks a rule that needs no server.
     """
-    if isinstance(source, str | bytes):
-        converted = read_jobs(source, queue=queue, priority_class=priority_class, filename=filename)
+    converted = _converted(source, queue, priority_class, filename)
+    if converted is not None:
         specs = tuple(spec_to_wire(job.spec) for job in converted.jobs)
         return Order(specs, converted.jobs, converted.unmapped)
-    several = [source] if isinstance(source, JobSpec | job_spec_pb2.JobSpec) else list(source)
-    return Order(tuple(_named(one, queue, priority_class) for one in several))
+    return Order(tuple(_named(one, queue, priority_class) for one in _several(source)))
+
+
+def _converted(source: JobSource, queue: str, priority_class: str, filename: str) -> "Converted | None":
+    """What a manifest asks for; None for a source that is none."""
+    if isinstance(source, str | bytes):
+        return read_jobs(source, queue=queue, priority_class=priority_class, filename=filename)
+    if isinstance(source, JobSpec | job_spec_pb2.JobSpec | Sequence):
+        return None
+    return with_names(source, queue, priority_class)
+
+
+def _several(source: JobSource) -> Sequence[JobSpec | job_spec_pb2.JobSpec]:
+    if isinstance(source, JobSpec | job_spec_pb2.JobSpec):
+        return [source]
+    assert isinstance(source, Sequence)
+    assert not isinstance(source, str | bytes)
+    return source
 
 
 def _named(one: JobSpec | job_spec_pb2.JobSpec, queue: str, priority_class: str) -> job_spec_pb2.JobSpec:

@@ -4,7 +4,7 @@ All or nothing: the first thing that is wrong refuses the whole submission, with
 nobody finds half of a file running. Where a file holds several objects, the message says which one is meant.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from hanse.manifests.converted import Converted, ImportedJob
 from hanse.manifests.documents import Document, naming, read_documents, telling_which
@@ -14,6 +14,7 @@ from hanse.manifests.groups import Group, join
 from hanse.manifests.kinds import is_read, kind_of
 from hanse.manifests.notes import Notes
 from hanse.manifests.registry import Submission
+from hanse.manifests.sbatch import convert_script, is_script
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 
@@ -22,19 +23,26 @@ def convert(text: str | bytes, *, filename: str = "", default_queue: str = "") -
     """The jobs that a manifest asks for, whatever kinds it is written in.
 
     Args:
-        text: YAML or JSON, one or several documents.
+        text: YAML or JSON, one or several documents; or a Slurm batch script, which begins with `#!`.
         filename: named in the message of an error that has no line of its own.
         default_queue: for jobs that name no queue; without one their queue is "" and is to be set before submitting.
 
     Raises:
         InvalidArgument: with reason, field path, line, and one line of message.
     """
+    if is_script(text):
+        with naming(filename):
+            return convert_script(text, _native(default_queue), filename=filename)
     with naming(filename):
         submission = _submission(read_documents(text), Notes(), default_queue)
         with telling_which(submission.documents):
             jobs = _finished(list(_pieces(submission)), submission)
             _refuse_twins(jobs)
         return Converted(tuple(jobs), submission.notes.all())
+
+
+def _native(default_queue: str) -> Callable[[str], Converted]:
+    return lambda text: convert(text, default_queue=default_queue)
 
 
 def _submission(documents: tuple[Document, ...], notes: Notes, default_queue: str) -> Submission:

@@ -41,11 +41,13 @@ def convert(
     hanse convert llama3-70b.yaml -o native > llama3-70b.hanse.yaml
     """
     del server  # taken, so that a wrapper can give it to every command
+    from hanse.cli.commands.batching import read_script
     from hanse.manifests import convert as read
+    from hanse.manifests.sbatch import is_script
 
     text, name = read_file(file), shown_name(file)
     try:
-        converted = read(text)
+        converted = read_script(text, file) if is_script(text) else read(text)
     except InvalidArgument as error:
         raise Failure(error, file=name) from None
     if output is Form.NATIVE:

@@ -20,6 +20,7 @@ from hanse.model.errors import HanseError, InvalidArgument
 if TYPE_CHECKING:
     from hanse.api.v1.job_pb2 import Job
     from hanse.client import AsyncClient, Submission
+    from hanse.manifests import Converted
 
 DEFAULT_QUEUE: Final = "default"
 UNMAPPED_SHOWN_MAX: Final = 20
@@ -41,10 +42,11 @@ class Order:
     """What is submitted, and how.
 
     Attributes:
+        source: the text of a manifest, or the jobs that were made of one.
         file: that errors are blamed on; "" for flags.
     """
 
-    text: str | bytes
+    source: "str | bytes | Converted"
     file: str
     queue: str
     priority: str
@@ -133,7 +135,7 @@ def submit(
         command=tuple(words or ()),
     )
     order = _order(words or [], flags, queue=queue, priority=priority, request_id=request_id)
-    code = session.ask(lambda client: _submit(client, session, order, wait, timeout))
+    code = session.ask(lambda client: send(client, session, order, wait, timeout))
     raise typer.Exit(code)
 
 
@@ -156,7 +158,21 @@ def _order(words: Sequence[str], flags: FlagJob, *, queue: str, priority: str, r
         raise WrongUse(
             "hanse submit: name one FILE, or describe a job by --gpus and `-- COMMAND`; see `hanse submit --help`"
         )
-    return Order(read_file(words[0]), words[0], queue, priority, request_id)
+    return Order(_read(words[0]), words[0], queue, priority, request_id)
+
+
+def _read(name: str) -> "bytes | Converted":
+    """The text of a manifest; a batch script converted, because its file names the job."""
+    from hanse.cli.commands.batching import read_script
+    from hanse.manifests.sbatch import is_script
+
+    text = read_file(name)
+    if not is_script(text):
+        return text
+    try:
+        return read_script(text, name)
+    except InvalidArgument as error:
+        raise Failure(error, file=shown_name(name)) from None
 
 
 def _stray(flags: FlagJob) -> str:
@@ -179,9 +195,14 @@ def _stray(flags: FlagJob) -> str:
     return next((flag for flag, there in given.items() if there), "")
 
 
-async def _submit(
-    client: "AsyncClient", session: Session, order: Order, wait: Until | None, timeout_s: float | None
+async def send(
+    client: "AsyncClient",
+    session: Session,
+    order: Order,
+    wait: Until | None = None,
+    timeout_s: float | None = None,
 ) -> int:
+    """Submit, say what became of it, wait as far as is asked for; the exit code."""
     submission = await _sent(client, session, order)
     if submission.refusals:
         raise _failure(order, [refusal.error for refusal in submission.refusals])
@@ -195,9 +216,9 @@ async def _submit(
 
 async def _sent(client: "AsyncClient", session: Session, order: Order) -> "Submission":
     try:
-        queue = order.queue or await _queue(client, session, order.text)
+        queue = order.queue or await _queue(client, session, order.source)
         return await client.submit(
-            order.text, queue=queue, priority_class=order.priority, request_id=order.request_id
+            order.source, queue=queue, priority_class=order.priority, request_id=order.request_id
         )
     except InvalidArgument as error:
         raise _failure(order, [error]) from None
@@ -215,10 +236,11 @@ def _failure(order: Order, errors: Sequence[HanseError]) -> Failure:
     return Failure(*errors, file=shown_name(order.file))
 
 
-async def _queue(client: "AsyncClient", session: Session, text: str | bytes) -> str:
+async def _queue(client: "AsyncClient", session: Session, source: "str | bytes | Converted") -> str:
     """The queue for jobs that name none: of the settings, or the only one, or the one named `default`; "" if the
     file names its queues."""
-    if any(job.spec.queue for job in client.convert(text).jobs):
+    converted = client.convert(source) if isinstance(source, str | bytes) else source
+    if any(job.spec.queue for job in converted.jobs):
         return ""
     if session.settings.queue:
         return session.settings.queue
