@@ -40,6 +40,7 @@ def test_a_summary_that_confirms_what_was_expected_is_no_growth() -> None:
     ledger.accept(summary(pool.shape(), 1, observed=10))
     before = ledger.grown
     ledger.put("new", binding(2, "p", request(1), 11))
+    assert ledger.shape() is not None
     placed = place(pool, request(1), (H100,))
     assert not isinstance(placed, NoFit)
     pool.take(placed)
@@ -48,6 +49,33 @@ def test_a_summary_that_confirms_what_was_expected_is_no_growth() -> None:
     pool.give(placed)
     assert ledger.accept(summary(pool.shape(), 3, observed=11))
     assert ledger.grown > before
+
+
+def test_what_nobody_asked_for_is_not_worked_out_and_counts_as_growth() -> None:
+    ledger = PoolLedger(count(1).__next__)
+    ledger.accept(summary(EMPTY, 1, observed=10))
+    before = ledger.grown
+    ledger.put("new", binding(2, "p", request(1), 11))
+    planned = ledger.planned()
+    assert planned is not None
+    assert ledger.accept(summary(EMPTY, 2, observed=10))
+    assert not planned.is_known
+    assert ledger.grown > before
+
+
+def test_a_shape_of_an_earlier_moment_is_not_moved_by_what_comes_later() -> None:
+    ledger = PoolLedger(count(1).__next__)
+    ledger.accept(summary(EMPTY, 1, observed=10))
+    ledger.put("a", binding(1, "p", request(1), 11))
+    first = ledger.planned()
+    ledger.put("b", binding(2, "p", request(2), 12))
+    second = ledger.planned()
+    assert first is not None
+    assert second is not None
+    assert [planned.shape().free_gpus() for planned in (second, first)] == [64 - 24, 64 - 8]
+    third = ledger.planned()
+    assert third is not None
+    assert (third.is_known, third.bound.free_gpus(), second.bound.free_gpus()) == (True, 64 - 24, 64)
 
 
 def test_an_older_summary_is_not_taken() -> None:

@@ -1,6 +1,7 @@
 """A look over many pools at once, and what a cycle does to it."""
 
 from hanse.model.ids import PoolName
+from hanse.scheduler.core.shapes import Shapes
 from hanse.scheduler.core.sieve import Sieve
 from hanse.shape import Fit, Shape, apply, fit_ask, prepare
 from hanse.shape.fleet import Fleet
@@ -11,9 +12,14 @@ SHAPES: dict[PoolName, Shape] = {
 }
 
 
-def sieve(shapes: dict[PoolName, Shape]) -> Sieve:
-    pools = world({str(name): shape for name, shape in shapes.items()}, {H100: 64}).snapshot(now_s=0.0, nonce=NONCE)
-    return Sieve(Fleet(), pools.pools, shapes)
+def sieve_over(found: dict[PoolName, Shape]) -> tuple[Sieve, Shapes]:
+    pools = world({str(name): shape for name, shape in found.items()}, {H100: 64}).snapshot(now_s=0.0, nonce=NONCE)
+    shapes = Shapes(pools.pools)
+    return Sieve(Fleet(), pools.pools, shapes), shapes
+
+
+def sieve(found: dict[PoolName, Shape]) -> Sieve:
+    return sieve_over(found)[0]
 
 
 def worth_asking(found: Sieve, start: int, share: int) -> str:
@@ -39,8 +45,7 @@ def test_a_pool_that_refused_is_not_asked_again() -> None:
 
 
 def test_the_nearest_are_those_after_what_the_cycle_has_taken() -> None:
-    shapes = dict(SHAPES)
-    found = sieve(shapes)
+    found, shapes = sieve_over(SHAPES)
     ask = prepare(request(6, required="rack"), (H100,))
     assert [p.name for p in found.nearest(ask, 2, frozenset())] == ["b", "c"]
     taken = fit_ask(shapes[PoolName("b")], prepare(request(3, required="rack"), (H100,)))

@@ -171,7 +171,7 @@ def _standing(pool: PoolView, limits: Limits, refused: frozenset[PoolName]) -> t
         return Reason.CORDONED, f"{word}{': ' + pool.facts.cordon_reason if pool.facts.cordon_reason else ''}"
     if not pool.attached:
         return Reason.DETACHED, "its agent is not attached; it gets no new work"
-    if pool.shape is None:
+    if pool.planned is None:
         return Reason.STALE, "no summary has come yet"
     if pool.age_s > limits.summary_age_max_s:
         return Reason.STALE, f"{stale_prose(pool.age_s)} (limit {limits.summary_age_max_s:.0f} s)"

@@ -9,11 +9,15 @@ A binding that no longer fits the shape is not applied: its agent, which works t
 is about to refuse it.
 
 Bindings are only appended in the common case, so the shape is kept and extended; a new summary starts it over.
+
+It is worked out when somebody asks for it: a replica hears of every binding in every pool, and plans into its own
+share of the pools, so most of what others bind is confirmed by a summary before anybody here had to know where it
+went. Until then the shape without the newest bindings is a bound: it holds whatever the exact one holds.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -59,13 +63,60 @@ class Takes:
             self._after.popitem(last=False)
 
 
+class Planned:
+    """The planning shape of a pool at one moment, worked out when it is first asked for; it never changes.
+
+    Attributes:
+        bound: a shape that was known at that moment and holds whatever the planning shape holds.
+    """
+
+    __slots__ = ("_left", "_shape", "_takes", "bound")
+
+    def __init__(self, bound: Shape, left: Sequence[BindingFacts], takes: Takes) -> None:
+        self.bound = self._shape = bound
+        self._left = list(reversed(left))
+        self._takes = takes
+
+    @property
+    def known(self) -> Shape:
+        """The nearest shape that is known by now."""
+        return self._shape
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the planning shape has been worked out."""
+        return not self._left
+
+    def shape(self) -> Shape:
+        """The planning shape."""
+        while self._left:
+            self._shape = taken(self._shape, self._left.pop(), self._takes)
+        return self._shape
+
+    def remembered(self) -> Shape | None:
+        """The planning shape if it can be told from what is remembered of takes, else None."""
+        while self._left:
+            newest = self._left[-1]
+            known = self._takes.get(self._shape, newest.request, newest.flavors)
+            if known is None:
+                return None
+            self._shape = known
+            self._left.pop()
+        return self._shape
+
+    def and_then(self, newer: Sequence[BindingFacts]) -> "Planned":
+        """With further bindings, from what is known by now."""
+        return Planned(self._shape, [*reversed(self._left), *newer], self._takes)
+
+
 class PoolLedger:
     """One pool's planning shape, kept up to date by deltas.
 
     Attributes:
         summary: the newest one; None before the first.
         grown: stamp of the last time when capacity may have grown, so that only then a blocked request looks again.
-            A summary that says just what was expected (the usual one: it confirms decisions) is no growth.
+            A summary that says just what was expected (the usual one: it confirms decisions) is no growth; one of a
+            pool in which nobody here has looked lately counts as growth.
 
     Args:
         growth: gives the next stamp; one counter for all pools, so that stamps compare between pools.
@@ -79,8 +130,8 @@ class PoolLedger:
         self._bindings: dict[str, BindingFacts] = {}
         self._order: list[_Place] = []
         self._empty: tuple[SummaryOrder, Shape] | None = None
-        self._shape: Shape | None = None
-        self._applied = 0  # of the bindings that are newer than the summary, how many are in _shape
+        self._planned: Planned | None = None
+        self._planned_for = 0  # bindings that are newer than the summary, of which `_planned` knows
 
     def accept(self, summary: SummaryFacts) -> bool:
         """Take a summary if it is newer than the present one; whether it was."""
@@ -90,15 +141,21 @@ class PoolLedger:
             self._empty = (summary.order, summary.empty_shape)
         elif self._empty is not None:
             summary = replace(summary, empty_shape=self._empty[1])
-        expected = self.shape()
-        if expected is not None and _same_table(expected.table, summary.shape.table):
+        expected = self.planned()
+        if expected is not None and _same_table(expected.bound.table, summary.shape.table):
             # Equal tables become one: what the table has learned about requests stays learned.
-            summary = replace(summary, shape=replace(summary.shape, table=expected.table))
+            summary = replace(summary, shape=replace(summary.shape, table=expected.bound.table))
         self.summary = summary
-        self._shape = None
-        if expected is None or not _same(expected, self.shape()):
+        self._planned = None
+        if expected is None or not expected.is_known or not self._is_planned(expected.shape()):
             self._grow()
         return True
+
+    def _is_planned(self, expected: Shape) -> bool:
+        """Whether the planning shape is known to be this one; where that would have to be worked out, it is not."""
+        now = self.planned()
+        found = now.remembered() if now is not None else None
+        return found is not None and found.table is expected.table and found.key == expected.key
 
     def _grow(self) -> None:
         self.grown = self._growth()
@@ -120,7 +177,7 @@ class PoolLedger:
         """The pool is unknown again: it was removed, or its summary is of another life of the store."""
         self.summary = None
         self._empty = None
-        self._shape = None
+        self._planned = None
 
     def put(self, key: str, binding: BindingFacts) -> None:
         """A binding exists. A key that is known changes nothing: what it takes was fixed when it was created."""
@@ -129,7 +186,7 @@ class PoolLedger:
         self._bindings[key] = binding
         place = _place(key, binding)
         if self._order and place < self._order[-1] and self._is_newer(binding):
-            self._shape = None
+            self._planned = None
         insort(self._order, place)
 
     def remove(self, key: str) -> BindingFacts | None:
@@ -139,7 +196,7 @@ class PoolLedger:
             return None
         self._order.pop(bisect_left(self._order, _place(key, binding)))
         if self._is_newer(binding):
-            self._shape = None
+            self._planned = None
             self._grow()
         return binding
 
@@ -172,21 +229,23 @@ class PoolLedger:
         """Bindings that the agent has neither placed nor refused, as far as its last summary tells."""
         return len(self._order) - self._first_newer()
 
-    def shape(self) -> Shape | None:
-        """The planning shape; None before the first summary."""
+    def planned(self) -> Planned | None:
+        """The planning shape as of now, to be worked out when it is needed; None before the first summary."""
         if self.summary is None:
             return None
-        if self._shape is None:
-            self._shape, self._applied = self.summary.shape, 0
         first = self._first_newer()
-        for place in self._order[first + self._applied :]:
-            self._shape = taken(self._shape, self._bindings[place.key], self.takes)
-        self._applied = len(self._order) - first
-        return self._shape
+        if self._planned is None:
+            self._planned, self._planned_for = Planned(self.summary.shape, (), self.takes), 0
+        newer = [self._bindings[place.key] for place in self._order[first + self._planned_for :]]
+        if newer or self._planned.bound is not self._planned.known:
+            self._planned = self._planned.and_then(newer)
+        self._planned_for = len(self._order) - first
+        return self._planned
 
-
-def _same(expected: Shape, found: Shape | None) -> bool:
-    return found is not None and found.table is expected.table and found.key == expected.key
+    def shape(self) -> Shape | None:
+        """The planning shape; None before the first summary."""
+        planned = self.planned()
+        return planned.shape() if planned is not None else None
 
 
 def _same_table(one: Table, other: Table) -> bool:

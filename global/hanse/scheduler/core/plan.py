@@ -46,6 +46,7 @@ from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob, Service
 from hanse.scheduler.core.preference import preference
 from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, jobs_full, shortfall
+from hanse.scheduler.core.shapes import Shapes
 from hanse.scheduler.core.sieve import ASKED_FIRST, POOLS_MIN, Sieve
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.scheduler.core.verdicts import (
@@ -58,7 +59,7 @@ from hanse.scheduler.core.verdicts import (
     unusable_verdict,
     verdict_of,
 )
-from hanse.shape import Ask, Fit, Shape, apply, fit, fit_ask, prepare
+from hanse.shape import Ask, Fit, apply, fit, fit_ask, prepare
 
 _NOTHING_BEFORE: Final[Mapping[int, "Blocked"]] = MappingProxyType({})
 
@@ -195,7 +196,7 @@ def unusable(pool: PoolView, limits: Limits, *, given: int = 0) -> Reason | None
         return Reason.CORDONED
     if not pool.attached:
         return Reason.DETACHED
-    if pool.shape is None or pool.age_s > limits.summary_age_max_s:
+    if pool.planned is None or pool.age_s > limits.summary_age_max_s:
         return Reason.STALE
     if pool.unacknowledged + given >= limits.unacknowledged_max:
         return Reason.LAGGING
@@ -218,7 +219,7 @@ class _Cycle:
         self._limits = limits
         self._rng = rng
         self._quota = QuotaOverlay(snapshot.usage)
-        self._shapes: dict[PoolName, Shape] = {p.name: p.shape for p in snapshot.pools if p.shape is not None}
+        self._shapes = Shapes(snapshot.pools)
         self._given: dict[PoolName, int] = {}
         self._pools = {p.name: p for p in snapshot.pools}
         self._visit, self._share = self._order()

@@ -8,6 +8,9 @@ Within a cycle capacity only shrinks. A look is therefore good for all jobs of i
 rules out stays ruled out, and a pool that refuses although the look let it pass is struck from it. The fleet follows
 such pools before the next look, and all of them before it says which came nearest; answers are the same as if every
 pool had been asked.
+
+Until a pool is asked, a look sees a bound of its shape (`Shapes.bounds`), which rules out less: of pools that nobody
+asks the shape is never worked out.
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
@@ -18,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hanse.model.ids import PoolName
+from hanse.scheduler.core.shapes import Shapes
 from hanse.scheduler.core.snapshot import PoolView
 from hanse.shape import Ask, Shape
 from hanse.shape.fleet import Fleet, Look
@@ -38,7 +42,7 @@ class Sieve:
         shapes: of these pools, as the cycle changes them.
     """
 
-    def __init__(self, fleet: Fleet, visit: Sequence[PoolView], shapes: Mapping[PoolName, Shape]) -> None:
+    def __init__(self, fleet: Fleet, visit: Sequence[PoolView], shapes: Shapes) -> None:
         self._fleet, self._visit, self._shapes = fleet, visit, shapes
         self._numbers: NDArray[np.int64] | None = None
         self._grown: NDArray[np.int64] | None = None
@@ -94,7 +98,7 @@ class Sieve:
     def _places(self) -> NDArray[np.int64]:
         """Where the pools stand in a look."""
         if self._numbers is None:
-            self._fleet.follow(self._shapes)
+            self._fleet.follow(self._shapes.bounds())
             self._numbers = np.array([self._fleet.number(pool.name) for pool in self._visit], np.int64)
         return self._numbers
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
 from hanse.scheduler.core.facts import PoolFacts, QueueFacts
-from hanse.scheduler.core.ledger import Takes
+from hanse.scheduler.core.ledger import Planned, Takes
 from hanse.scheduler.core.quota import Usage
 from hanse.shape import Shape
 from hanse.shape.fleet import Fleet
@@ -46,7 +46,7 @@ class PoolView:
     """One pool as a planner sees it.
 
     Attributes:
-        shape: free capacity with everything in flight applied; None while no summary is known.
+        planned: free capacity with everything in flight applied; None while no summary is known.
         empty_shape: the pool as if nothing ran; None while none is known that sorts hosts into today's flavors.
         age_s: of the summary; infinite while none is known.
         grown: stamp of the last time when its capacity may have grown.
@@ -56,7 +56,7 @@ class PoolView:
 
     facts: PoolFacts
     attached: bool
-    shape: Shape | None
+    planned: Planned | None
     empty_shape: Shape | None
     age_s: float
     grown: int
@@ -66,6 +66,11 @@ class PoolView:
     @property
     def name(self) -> PoolName:
         return self.facts.name
+
+    @property
+    def shape(self) -> Shape | None:
+        """`planned`, worked out."""
+        return self.planned.shape() if self.planned is not None else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -297,7 +297,7 @@ class World:
         return PoolView(
             facts=facts,
             attached=bool(pool.attached),
-            shape=pool.ledger.shape(),
+            planned=pool.ledger.planned(),
             empty_shape=self.empty_shape(name),
             age_s=now_s - summary.received_s if self._speaks(name, pool) and summary is not None else float("inf"),
             grown=pool.ledger.grown,

@@ -157,7 +157,7 @@ class Fleet:
         return known
 
     def _health(self, view: PoolView) -> tuple[ports.PoolHealth, str]:
-        if view.shape is None:
+        if view.planned is None:
             return ports.PoolHealth.STARTING, "no summary has come yet"
         if not view.attached:
             return ports.PoolHealth.DETACHED, "its agent is not attached; what runs there runs on"
