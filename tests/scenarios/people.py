@@ -24,7 +24,7 @@ from hanse.model.resources import NVIDIA_GPU
 from hanse.model.selectors import Operator, Requirement, Selector, Toleration
 from hanse.simcluster.programs import EXIT_ENV, RUNTIME_ENV, START_ENV
 from hanse.store import keys
-from hanse.store.contract import Put, Txn
+from hanse.store.contract import ModRevisionIs, Put, Txn
 from hanse.store.schema import FlavorValue, encode
 from hanse.wire.job import spec_to_wire
 from tests.scenarios.setting import flavor_of, quota_of
@@ -234,7 +234,8 @@ async def reflavor(stage: Stage, line: Line) -> list[str]:
     name = line.word(0, "a flavor")
     order = next(i for i, flavor in enumerate(stage.world.setting.flavors) if flavor.name == name)
     put = Put(keys.flavor(FlavorName(name)), encode(FlavorValue.of(flavor_of(line, order))))
-    await stage.world.store.apply(Txn((), (put,)), Actor("operator"))
+    guard = ModRevisionIs(put.key, stage.world.view.items[put.key].mod_revision)
+    await stage.world.store.apply(Txn((guard,), (put,)), Actor("operator"))
     return []
 
 

@@ -18,7 +18,7 @@ from hanse.model.errors import Unavailable
 from hanse.model.ids import JobId, PoolName
 from hanse.model.lifecycle import JobState
 from hanse.store import keys
-from hanse.store.contract import Event, EventKind, Txn
+from hanse.store.contract import Event, EventKind, ModRevisionIs, Txn
 from tests.scenarios.setting import Setting
 from tests.sim.cluster import FaultyCluster
 from tests.sim.loop import Actor, SimClock, SimLoop
@@ -44,7 +44,8 @@ class StoryWorld(World):
 
     async def begin(self) -> None:
         """Settings, then every process whose pool is not absent."""
-        await self.store.apply(Txn((), self.setting.settings()), Actor("operator"))
+        settings = self.setting.settings()
+        await self.store.apply(Txn(tuple(ModRevisionIs(s.key, 0) for s in settings), settings), Actor("operator"))
         for replica in self.replicas:
             self.ensure_replica(replica)
         for pool in self.pools:
@@ -86,7 +87,7 @@ class StoryWorld(World):
             raise StreamClosed(REPLICA_NONE)
         dials = self._dials[site.name] = self._dials.get(site.name, -1) + 1
         process = up[(self.pools.index(site) + dials) % len(up)]
-        connection = self.network.connect(client, process.actor)
+        connection = self.network.connect(client, process.actor, site.name)
         assert process.replica is not None
         self.loop.spawn(process.actor, process.replica.serve_link(connection.far), name="serve-link")
         return connection.near
