@@ -8,6 +8,7 @@ import pytest
 from hanse.model.ids import PoolName
 from hanse.model.reasons import Reason
 from hanse.shape import Ask, Fit, NoFit, Shape, fit_ask, prepare
+from hanse.shape.clip import clipped
 from hanse.shape.fleet import Fleet
 from tests.property import fleet_cases as cases
 
@@ -34,6 +35,8 @@ def _step(rng: random.Random, shapes: dict[PoolName, Shape], *, alike: bool) -> 
         del shapes[name]
     else:
         shapes[name] = cases.changed(rng, shapes[name], alike=alike)
+        if rng.random() < 0.15:
+            shapes[name] = clipped(shapes[name])
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -96,14 +96,22 @@ _numbers = iter(_following, 0)
 
 def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
     t = s.topology
-    selector = s.selector.and_(tuple(Requirement(key, Operator.EXISTS) for key in t.same))
+    selector = s.selector.and_(tuple([Requirement(key, Operator.EXISTS) for key in t.same])) if t.same else s.selector
     kind = _kind((s.resources, flavor, selector, s.tolerations))
-    bare = SetAsk(
-        s.count, whole_pod(s.resources), s.resources.gpus, exclusive=False, flavor=flavor, selector=selector,
-        tolerations=s.tolerations, required=t.required, preferred=t.preferred, slices=(), balanced=t.balanced,
-        spread=t.spread, ragged=False, same=t.same, pins=(), kind=kind, lens_kind=0,
+    exclusive, ragged, lens_kind = _sliced(t.slices, s.count, kind, t.spread, t.balanced)
+    return SetAsk(
+        s.count, whole_pod(s.resources), s.resources.gpus, exclusive, flavor, selector, s.tolerations, t.required,
+        t.preferred, t.slices, t.balanced, t.spread, ragged, t.same, (), kind, lens_kind,
     )  # fmt: skip
-    return with_slices(bare, t.slices)
+
+
+def _sliced(
+    slices: tuple[Slice, ...], count: int, kind: int, spread: Spread | None, balanced: str
+) -> tuple[bool, bool, int]:
+    """What follows from a set's slices: see `exclusive`, `ragged` and `lens_kind` of SetAsk."""
+    ragged = bool(slices) and slices[0].ragged and count % slices[0].size != 0
+    sizes = tuple([(x.size, x.level, x.exclusive) for x in slices])
+    return any(x.exclusive for x in slices), ragged, _kind((kind, sizes, spread, balanced, ragged))
 
 
 def layers_told(ask: Ask, dropped: int) -> str:
@@ -128,10 +136,7 @@ def _listed(layers: list[Slice]) -> str:
 
 def with_slices(s: SetAsk, slices: tuple[Slice, ...]) -> SetAsk:
     """The set with other slice layers."""
-    exclusive = any(x.exclusive for x in slices)
-    ragged = bool(slices) and slices[0].ragged and s.count % slices[0].size != 0
-    sizes = tuple((x.size, x.level, x.exclusive) for x in slices)
-    lens_kind = _kind((s.kind, sizes, s.spread, s.balanced, ragged))
+    exclusive, ragged, lens_kind = _sliced(slices, s.count, s.kind, s.spread, s.balanced)
     return replace(s, slices=slices, exclusive=exclusive, ragged=ragged, lens_kind=lens_kind)
 
 
@@ -169,7 +174,7 @@ def prepare(request: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
     """
     if len(flavors) != len(request.sets):
         raise ValueError(f"{len(flavors)} flavors for {len(request.sets)} pod sets; give one for each")
-    index = tuple(i for i, s in enumerate(request.sets) if s.count > 0)
-    ask = Ask(request, tuple(_set_ask(request.sets[i], flavors[i]) for i in index), index)
+    index = tuple([i for i, s in enumerate(request.sets) if s.count > 0])
+    ask = Ask(request, tuple([_set_ask(request.sets[i], flavors[i]) for i in index]), index)
     softer = _softer(ask)
     return replace(ask, softer=softer) if softer else ask

@@ -11,8 +11,8 @@ one may be smaller, bounds on the pods of one domain, and one value of a label f
 not understood (a required level below an exclusive one, a feature of requests that is newer than this module) counts
 as fitting.
 
-A pool whose shape changed is patched before the next question: equal parents of lowest domains keep their columns, so
-one gang costs the columns of those that it went into.
+A pool whose shape changed is patched before the next question: a gang costs the columns of the domains that it went
+into.
 
 Rejected: keeping every pool's answer per kind of request. Requests differ in slices and levels without bound, pools
 change all the time, and the array operations cost less than a dictionary of thousands of answers.
@@ -28,14 +28,15 @@ from numpy.typing import NDArray
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice
 from hanse.shape.ask import Ask, SetAsk
-from hanse.shape.fleet_blocks import Frame, block, is_narrow
 from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints
-from hanse.shape.fleet_rows import Block, Part, Rounding, Sheet
+from hanse.shape.fleet_frames import Frame
+from hanse.shape.fleet_rows import Part, Sheet, parents_in
+from hanse.shape.fleet_sums import Meanings, Rounding, Sums
 from hanse.shape.lens import Ladder, Refused, Table, layered
 from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
 from hanse.shape.shape import Shape
 
-_LAYERS: Final = (2, 4, 8, 16, CLASSES_MAX)  # of sheets
+_LAYERS: Final = (1, 2, 4, 8, 16, CLASSES_MAX)  # of sheets
 _DEPTHS: Final = (3, 6, LEVELS_MAX)  # levels of sheets
 _MEANINGS_KEPT_MAX: Final = 4_096
 _NEVER: Final = 2**62
@@ -81,13 +82,14 @@ class _Pool:
     number: int
     shape: Shape
     views: tuple[_View, ...]
-    parts: dict[tuple[int, FlavorName], tuple[Sheet, Part]] = field(default_factory=dict)
+    parts: dict[tuple[int, FlavorName], tuple[Sums, Part]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
 class _Flavor:
     classes: Classes = field(default_factory=Classes)
-    sheets: dict[tuple[int, int, int, bool], Sheet] = field(default_factory=dict)
+    frames: dict[tuple[tuple[int, ...], tuple[int, ...]], Frame] = field(default_factory=dict)
+    sheets: dict[tuple[int, int, int, bool], Sums] = field(default_factory=dict)
     members: dict[int, tuple[int, ...]] = field(default_factory=dict)  # by number of pool, the rows of its classes
     pairs: tuple[Ints, Ints] | None = None  # numbers of pools, and rows of their classes
 
@@ -98,14 +100,6 @@ class _Flavor:
             numbers, rows = np.array(flat, np.int64).reshape(-1, 2).T
             self.pairs = numbers, rows
         return self.pairs
-
-
-@dataclass(frozen=True, slots=True)
-class _Meanings:
-    """What a request's levels mean: the different roundings, and by list of levels which one of them, from 1."""
-
-    roundings: tuple[Rounding, ...]
-    number: Ints
 
 
 class Fleet:
@@ -120,7 +114,7 @@ class Fleet:
         self._unused: list[int] = []
         self._flavors: dict[FlavorName, _Flavor] = {}
         self._ladders: dict[Ladder, int] = {}
-        self._meanings: dict[tuple[str, tuple[Slice, ...], bool, str, str], _Meanings] = {}
+        self._meanings: dict[tuple[str, tuple[Slice, ...], bool, str, str], Meanings] = {}
         self._ladders_of: Ints = np.full((0, GROUPS_MAX), -1, np.int64)
 
     def __len__(self) -> int:
@@ -161,8 +155,8 @@ class Fleet:
         """A pool is gone."""
         pool = self._pools.pop(name, None)
         if pool is not None:
-            for sheet, part in pool.parts.values():
-                sheet.drop(part)
+            for sums, part in pool.parts.values():
+                sums.sheet.drop(part)
             for view in pool.views:
                 self._member(view.flavor, pool.number, ())
             self._alive[pool.number] = False
@@ -214,52 +208,45 @@ class Fleet:
                     self._put_part(pool, g, view)
 
     def _views(self, table: Table) -> tuple[_View, ...]:
-        gpus = np.array([cls.gpus for cls in table.classes])
+        gpus = tuple([cls.gpus for cls in table.classes])
         out: list[_View] = []
-        for flavor in sorted({cls.flavor for cls in table.classes}):
-            known = self._flavors.setdefault(flavor, _Flavor()).classes
-            mine = [i for i, cls in enumerate(table.classes) if cls.flavor == flavor]
-            layer = np.array([mine.index(i) if i in mine else -1 for i in range(len(gpus))])
-            layers = next(layers for layers in _LAYERS if layers >= len(mine))
-            frame = Frame(layer, gpus, layers, -(-int(gpus[mine].max()) // 8) * 8)
-            out.append(_View(flavor, frame, tuple(known.add(table.classes[i], table) for i in mine)))
+        for name in sorted({cls.flavor for cls in table.classes}):
+            flavor = self._flavors.setdefault(name, _Flavor())
+            mine = [i for i, cls in enumerate(table.classes) if cls.flavor == name]
+            layer = tuple([mine.index(i) if i in mine else -1 for i in range(len(gpus))])
+            if (layer, gpus) not in flavor.frames:
+                layers = next(layers for layers in _LAYERS if layers >= len(mine))
+                full = -(-max([gpus[i] for i in mine]) // 8) * 8
+                flavor.frames[layer, gpus] = Frame(layer, gpus, layers, full)
+            rows = tuple([flavor.classes.add(table.classes[i], table) for i in mine])
+            out.append(_View(name, flavor.frames[layer, gpus], rows))
         return tuple(out)
 
     def _put_part(self, pool: _Pool, g: int, view: _View) -> None:
-        """What a group holds of a flavor; nothing if that is no host."""
+        """What a group holds of a flavor."""
         group, key = pool.shape.groups[g], (g, view.flavor)
         had = pool.parts.pop(key, None)
-        before = (had[0].block(had[1]), had[1].parents) if had is not None else None
-        if group.root.kids:
-            padded = next(depth for depth in _DEPTHS if depth >= group.rungs.depth)
-            made, parents = block(group.root, group.rungs.depth, padded, view.frame, before)
-            if made.top.max() >= 0:
-                ladder = self._ladders[group.rungs]
-                pool.parts[key] = self._placed(pool.number, ladder, view, made, parents, had)
+        if had is not None:
+            sums, part = had
+            moved = sums.sheet.change(part, group.root) if group.root.kids else None
+            if moved is not None:
+                pool.parts[key] = sums, moved
                 return
-        if had is not None:
-            had[0].drop(had[1])
+            sums.sheet.drop(part)
+        parents = parents_in(group.root, group.rungs.depth) if group.root.kids else []
+        if any(view.frame.has(parent) for parent in parents):
+            sums = self._sheet(view, group.rungs.depth, narrow=view.frame.is_narrow(parents))
+            ladder = self._ladders[group.rungs]
+            part = sums.sheet.add(pool.number, ladder, list(view.rows), group.root, group.rungs.depth, view.frame)
+            pool.parts[key] = sums, part
 
-    def _placed(
-        self,
-        number: int,
-        ladder: int,
-        view: _View,
-        made: Block,
-        parents: Mapping[bytes, int],
-        had: tuple[Sheet, Part] | None,
-    ) -> tuple[Sheet, Part]:
-        narrow = is_narrow(made, view.frame)
-        if had is not None:
-            sheet, part = had
-            if narrow or not sheet.narrow:
-                return sheet, sheet.change(part, made, parents)
-            sheet.drop(part)
-        key = (len(made.inner) + 1, view.frame.layers, view.frame.full, narrow)
+    def _sheet(self, view: _View, levels: int, *, narrow: bool) -> Sums:
+        depth = next(depth for depth in _DEPTHS if depth >= levels)
+        key = (depth, view.frame.layers, view.frame.full, narrow)
         sheets = self._flavors[view.flavor].sheets
         if key not in sheets:
-            sheets[key] = Sheet(key[0], view.frame.layers, view.frame.full, narrow=narrow)
-        return sheets[key], sheets[key].add(number, ladder, list(view.rows), made, parents)
+            sheets[key] = Sums(Sheet(depth, view.frame.layers, view.frame.full, narrow=narrow))
+        return sheets[key]
 
     # ---- questions -------------------------------------------------------------------------------------------
 
@@ -293,12 +280,9 @@ class Fleet:
             return found[:-1], None
         sight, means = flavor.classes.sight(s), self._meaning(s)
         gather = np.maximum if s.required else np.add
-        for sheet in flavor.sheets.values():
-            number = means.number[sheet.ladders]
-            seen = np.bincount(number, minlength=1)
-            for n in (seen[1:].nonzero()[0] + 1).tolist():
-                most = sheet.most(sight, means.roundings[n - 1])
-                mine = sheet.slots if seen[n] == len(number) else np.where(number == n, sheet.slots, -1)
+        for sums in flavor.sheets.values():
+            for how, mine in sums.asked(means):
+                most = sums.most(sight, how)
                 if most is None:
                     unsure = np.zeros(len(found), np.bool_) if unsure is None else unsure
                     unsure[mine] = True
@@ -306,7 +290,7 @@ class Fleet:
                     gather.at(found, mine, most)
         return found[:-1], None if unsure is None else unsure[:-1]
 
-    def _meaning(self, s: SetAsk) -> "_Meanings":
+    def _meaning(self, s: SetAsk) -> Meanings:
         """What the levels that the set names are in each list of levels."""
         key = (s.required, s.slices, s.ragged, s.spread.level if s.spread else "", s.balanced)
         found = self._meanings.get(key)
@@ -316,7 +300,7 @@ class Fleet:
             numbers: dict[Rounding | None, int] = {None: 0}
             each = [numbers.setdefault(_rounding(s, rungs), len(numbers)) for rungs in self._ladders]
             roundings = tuple(rounding for rounding in numbers if rounding is not None)
-            found = self._meanings[key] = _Meanings(roundings, np.array(each, np.int64))
+            found = self._meanings[key] = Meanings(roundings, np.array(each, np.int64))
         return found
 
     def near(self, ask: Ask, look: Look) -> Shares:

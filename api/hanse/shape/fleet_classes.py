@@ -8,6 +8,7 @@ is the number of a `Density` per class; the answers are those of `HostClass`, co
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import le
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ _UNTOLD: Final = -2  # the shape does not say whether hosts of the class carry t
 PASSED: Final = 4
 _NO_GPUS: Final = AMOUNT_MAX
 _OFFERS_KEPT_MAX: Final = 1_024
+_SIGHTS_KEPT_MAX: Final = 1_024
 _CODE: Final = 2**32  # more than the pods of any gang
 
 
@@ -47,9 +49,9 @@ class Density(NamedTuple):
         return [min(free // self.gpus, self.most) for free in range(full + 1)]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Sight:
-    """How a pod set sees the classes.
+    """How a pod set sees the classes; the same object for equal views of as many classes.
 
     Attributes:
         densities: what `density` counts from 1; 0 stands for classes that cannot take one pod.
@@ -87,12 +89,16 @@ class _Offers(NamedTuple):
         most: [resource, hardware] the most there is.
         full: by hardware, pods on a host that is free; _NO_GPUS for pods without GPUs, 0 if they take too many.
         code: by hardware, the GPUs of a pod in the code of its density.
+        shared: by hardware, the density of pods that stay within every share.
+        least: by resource, the smallest share.
     """
 
     share: Ints
     most: Ints
     full: Ints
     code: Ints
+    shared: Ints
+    least: tuple[int, ...]
 
 
 class Classes:
@@ -107,6 +113,8 @@ class Classes:
         self._hardware: dict[_Hardware, int] = {}
         self._known = _columns(self._hardware)
         self._offers: dict[tuple[tuple[str, ...], tuple[int, ...]], _Offers] = {}
+        self._sights: dict[tuple[object, ...], Sight] = {}
+        self._chosen: dict[Selector, Flags] = {}
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -118,6 +126,8 @@ class Classes:
         if found is None:
             found = self._rows[key] = len(self._classes)
             self._classes.append((cls, table))
+            self._sights.clear()
+            self._chosen.clear()
             self._of = np.append(self._of, self._ware(cls))
             self._full = np.append(self._full, 0)
             self._full[found] = cls.gpus
@@ -135,27 +145,42 @@ class Classes:
 
     def sight(self, s: SetAsk) -> Sight:
         """How the set sees every class."""
-        numbers, densities = self._densest(s)
+        codes = self._codes(s)
+        key = (codes.tobytes(), s.selector, s.tolerations)
+        found = self._sights.get(key)
+        if found is None:
+            if len(self._sights) >= _SIGHTS_KEPT_MAX:
+                self._sights.clear()
+            self._chosen.clear()
+            found = self._sights[key] = self._seen(s, codes)
+        return found
+
+    def _seen(self, s: SetAsk, codes: Ints) -> Sight:
+        different = sorted({0, *codes.tolist()})
+        numbers = np.searchsorted(different, codes)
         if any(self._known.taints):
             numbers = np.where(self._tolerated(s), numbers, 0)
         density = numbers[self._of]
         if s.selector.terms:
             density = np.where(self._selected(s.selector), density, 0)
+        densities = tuple([Density(*divmod(code, _CODE)) for code in different[1:]])
         return Sight(densities, np.append(density, 0), self._full)
 
     def stages(self, s: SetAsk) -> Ints:
         """By class, how far it comes: 1 its labels are refused, 2 taints, 3 resources, PASSED none of these."""
-        numbers, _ = self._densest(s)
-        reached = np.where(self._tolerated(s), np.where(numbers > 0, PASSED, 3), 2)[self._of]
+        reached = np.where(self._tolerated(s), np.where(self._codes(s) > 0, PASSED, 3), 2)[self._of]
         return np.where(self._selected(s.selector), reached, 1) if s.selector.terms else reached
 
     # ---- resources and taints --------------------------------------------------------------------------------
 
-    def _densest(self, s: SetAsk) -> tuple[Ints, tuple[Density, ...]]:
-        """By hardware, `HostClass.pods_per_host` for all of it: the number of its density, 0 for no pod at all."""
+    def _codes(self, s: SetAsk) -> Ints:
+        """By hardware, `HostClass.pods_per_host` for all of it: its density as a number, 0 for no pod at all."""
         names = tuple(s.pod)
         offers = self._offer(names, tuple([s.pod[name] for name in self._known.gpu]))
-        amounts = np.array(list(s.pod.values()), np.int64)[:, np.newaxis]
+        asked = tuple(s.pod.values())
+        if all(map(le, asked, offers.least)):
+            return offers.shared
+        amounts = np.array(asked, np.int64)[:, np.newaxis]
         pods = offers.most // amounts
         if GPU_MILLI in s.pod:  # see `most_pods` of `classes`
             at = names.index(GPU_MILLI)
@@ -163,9 +188,7 @@ class Classes:
         rest = np.minimum(pods.min(axis=0), max(s.count, FREE))
         exact = (offers.share >= amounts).all(axis=0) | (rest >= offers.full)
         code = np.where(rest < 1, 0, offers.code + np.where(exact & (offers.full > 0), FREE, rest))
-        code = np.where(offers.full == 0, 0, code)
-        codes = sorted(set(code.tolist()) | {0})
-        return np.searchsorted(codes, code), tuple([Density(*divmod(c, _CODE)) for c in codes[1:]])
+        return np.where(offers.full == 0, 0, code)
 
     def _offer(self, names: tuple[str, ...], asked: tuple[int, ...]) -> "_Offers":
         """Of these resources, to pods that ask for so many GPUs of each name."""
@@ -185,11 +208,14 @@ class Classes:
 
     def _selected(self, selector: Selector) -> Flags:
         """Classes of which some hosts may match."""
-        chosen = np.zeros(len(self._classes), np.bool_)
-        for term in selector.terms:
-            if term:
-                chosen |= np.logical_and.reduce([self._meets(req) for req in term])
-        return chosen
+        found = self._chosen.get(selector)
+        if found is None:
+            if len(self._chosen) >= _SIGHTS_KEPT_MAX:
+                self._chosen.clear()
+            terms = [np.logical_and.reduce([self._meets(req) for req in term]) for term in selector.terms if term]
+            found = np.logical_or.reduce(terms) if terms else np.zeros(len(self._classes), np.bool_)
+            self._chosen[selector] = found
+        return found
 
     def _meets(self, req: Requirement) -> Flags:
         values = self._values(label_hash(req.key))
@@ -236,8 +262,11 @@ def _offers(wares: Sequence[_Hardware], names: Sequence[str], gpus: Sequence[int
     ]
     most = [[AMOUNT_MAX if w.gpu == n else at_most(n, w.others[n]) for w in wares] for n in names]
     full = [w.gpus // g if g else _NO_GPUS for w, g in pairs]
-    columns = (share, most, full, [g * _CODE for g in gpus])
-    return _Offers(*[np.array(column, np.int64) for column in columns])
+    shares, offered, free, code = [
+        np.array(column, np.int64) for column in (share, most, full, [g * _CODE for g in gpus])
+    ]
+    least = tuple([min(row, default=0) for row in share])
+    return _Offers(shares, offered, free, code, np.where(free > 0, code + FREE, 0), least)
 
 
 def _told(label: int, cls: HostClass, table: Table) -> int:

@@ -2,130 +2,65 @@
 
 A `Sheet` holds a *part* for each node group of a pool. Distinct lowest domains lie in slots: `SLOTS` of them, all
 children of one parent, make a column, so that a sum or a maximum over siblings is a few operations on long rows. What
-a slot holds are the numbers of hosts with at least 0, 1, 2, … free GPUs, of all classes and by class layer (a pool's
-first class of the flavor, its second, …): pods per domain, for any density, is a sum of some of these. Columns are
-summed into their parents, those into theirs, up to the part, by `np.add.reduceat`; a number of copies stands beside
-every domain.
+a slot holds is told by `fleet_frames`: pods per domain, for any density, is a sum of some of its numbers. A number of
+copies stands beside every domain. Parents with more children continue in the columns behind their first one.
 
-Levels are counted from the hosts up, and a part with fewer of them than the sheet has trivial domains on top. So
-pools whose levels have other names lie in one sheet, and a question that means the same level above the hosts of all
-of them (`Rounding`) is one pass over it.
+Levels are counted from the hosts up: lowest domains are level 1, their parents (the columns) level 2. Domains from
+level 3 up are short lists of their own, each with the place of its first child: columns are summed into them, they
+into those above, up to the part, by `np.add.reduceat`. A part with fewer levels than the sheet has trivial domains on
+top. So pools whose levels have other names lie in one sheet, and a question that means the same level above the
+hosts of all of them (`Rounding`) is one pass over it (`fleet_sums`).
 
-Parts lie one after the other in every array and keep a little room, so that a change rewrites the columns of one
-pool, and counts anew only what lies under changed parents. A part that outgrew its room moves to the end; when half
-of a sheet is abandoned, the live parts are moved together. The last entry of a part's room is never used: no hosts,
-no copies, and every unused parent has it as its only child, so unused entries add nothing and exceed nothing.
+A domain of level 3 is the *home* of its parents of lowest domains: a stretch of columns with a few to spare, in any
+order. A pool that changed is compared with its tree before: what is under equal domains stays where it is, and a new
+parent takes the columns of one that is gone. Only if that does not go up, the part is written anew, in its place if
+its room is large enough. When half of a sheet is abandoned, the live parts are moved together.
+
+Unused columns have no hosts and no copies. The last entry of a part's room is never used, and every unused domain has
+the last one below as its only child, so unused entries add nothing and exceed nothing.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from itertools import accumulate
+from typing import Final, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hanse.shape.fleet_classes import FREE, Density, Flags, Ints, Sight
+from hanse.shape.domains import Branch, Leaf
+from hanse.shape.fleet_classes import Ints
+from hanse.shape.fleet_frames import EXTRA, SLOTS, Frame, columns_of, groups_of
 
 Cells = NDArray[np.signedinteger]
-
-SLOTS: Final = 8
-NARROW_MAX: Final = 2**15 - 1  # GPUs of one column that 16 bits can count
-EXTRA: Final = 2
 _COMPACT_COLUMNS_MIN: Final = 256  # a smaller sheet is not worth moving together
+HOME_LEVEL: Final = 3
 
 
-class Rounding(NamedTuple):
-    """What a pod set asks of the levels of a pool, counted from below: 0 is the host, 1 the lowest domain, …
+class Place(NamedTuple):
+    """Columns of one parent of lowest domains."""
 
-    Attributes:
-        required: level of which one domain must hold everything, -1 for none.
-        floors: slice size at level 1, 2, …, 0 for none; no zeros at the end.
-        host: pods on one host come in multiples of this.
-        exclusive: level at which only wholly free domains count, -1 for none.
-    """
-
-    required: int
-    floors: tuple[int, ...]
-    host: int
-    exclusive: int
+    start: int
+    width: int
 
 
-class Kind(NamedTuple):
-    """What the pods of a layer's hosts add up to.
+@dataclass(slots=True)
+class Home:
+    """A domain of level 3, or the trivial one that stands for it.
 
     Attributes:
-        step: pods of one host come in multiples of this.
-        whole: GPUs of a host that counts only if they are all free, 0 if every host counts.
+        places: by key, of the parents of lowest domains.
+        free: columns without a parent.
+        times: how many equal domains there are in all.
     """
 
-    density: Density
-    step: int
-    whole: int
-
-    def row(self, full: int) -> list[int]:
-        """Pods of a host by 0..full free GPUs."""
-        pods = [most // self.step * self.step for most in self.density.row(full)]
-        return [most if not self.whole or free == self.whole else 0 for free, most in enumerate(pods)]
-
-    def rises(self, full: int) -> list[tuple[int, int]]:
-        """(free GPUs, how many more pods than with one less), where that is not zero."""
-        row = self.row(full)
-        if self.whole:  # no host has more free GPUs than it has GPUs
-            row[self.whole :] = [row[self.whole]] * (full + 1 - self.whole)
-        steps = zip([0, *row[:-1]], row, strict=True)
-        return [(free, pods - less) for free, (less, pods) in enumerate(steps) if pods != less]
+    places: dict[bytes, Place]
+    free: list[Place]
+    times: int
 
 
-class _Seen(NamedTuple):
-    """How a pod set sees the classes of a sheet.
-
-    Attributes:
-        number: by class layer and part, its kind in `kinds` of the layer; 0 takes no pod.
-        reached: by part, whether some class takes a pod.
-        mixed: in some part one class takes pods, and another does not.
-    """
-
-    number: Ints
-    kinds: list[dict[int, Kind]]
-    reached: Flags
-    mixed: bool
-
-
-class Inner(NamedTuple):
-    """Domains of one depth: copies, whether all GPUs are free (1 or 0), the first child, whether it has more."""
-
-    copies: Cells
-    whole: Cells
-    first: Cells
-    several: Cells
-
-
-class Block(NamedTuple):
-    """One part, with indices of its own.
-
-    Attributes:
-        hosts: [0 for all classes or class layer + 1, least free GPUs, slot, column], and EXTRA sums of these: pods of
-            one GPU, and of two.
-        copies, whole: [slot, column].
-        above, times: by column, the copies of its parent, and how many equal columns there are in all.
-        inner: by depth.
-        top: by class layer, the most free GPUs of a host; -1 without hosts.
-        blended: some lowest domain has hosts of several class layers.
-    """
-
-    hosts: Cells
-    copies: Cells
-    whole: Cells
-    above: Cells
-    times: Cells
-    inner: tuple[Inner, ...]
-    top: Cells
-    blended: bool
-
-    @property
-    def sizes(self) -> list[int]:
-        """Domains by depth, the columns last."""
-        return [*[len(inner.copies) for inner in self.inner], self.copies.shape[-1]]
+Mirror = Union[Home, "dict[bytes, Mirror]"]
+"""Where a tree's content lies: by key down to the homes."""
 
 
 @dataclass(slots=True)
@@ -133,21 +68,20 @@ class Part:
     """Where a node group lies in a sheet.
 
     Attributes:
-        spans: (start, room) by depth, the columns last.
-        sizes: how much of the room is used.
-        parents: of lowest domains, by key the column at which each begins: for what a change leaves as it was.
+        root: what is written there.
+        levels: that the group has.
+        spans: (start, room) by depth, from the coarsest domains to level 3, the columns last.
     """
 
     number: int
+    root: Branch
+    levels: int
+    frame: Frame
     spans: list[tuple[int, int]]
-    sizes: list[int]
-    parents: Mapping[bytes, int]
+    mirror: Mirror
 
 
-_INNER: Final = (np.int32, np.int32, np.int64, np.int8)
-
-
-class _Rows:
+class Rows:
     """A table whose last axis grows."""
 
     def __init__(self, *shape: int, dtype: type) -> None:
@@ -169,304 +103,311 @@ class _Rows:
         return start
 
 
+class Inner(NamedTuple):
+    """Domains of one level: copies, and the first child."""
+
+    copies: Rows
+    first: Rows
+
+
+Kids = Sequence[tuple[Branch, int]]  # domains and their copies
+_Written = tuple[Branch, int, int, int]  # a parent of lowest domains, its copies, how many there are, first column
+
+
+class _Outline(NamedTuple):
+    """A tree from its coarsest domains to level 3.
+
+    Attributes:
+        copies, first: by level, of each domain its copies and its first child; without the columns.
+        homes: of each domain of level 3, the parents of lowest domains.
+        times: how many such domains there are in all.
+    """
+
+    copies: list[list[int]]
+    first: list[list[int]]
+    homes: list[Kids]
+    times: list[int]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Domains by depth, the columns last, with those to spare."""
+        return [*[len(copies) for copies in self.copies], sum([_room(home) for home in self.homes])]
+
+
 class Sheet:
     """Parts with one flavor and at most as many levels, class layers and GPUs per host.
 
     Args:
-        depth: levels, at least 1.
+        depth: levels, at least HOME_LEVEL.
         layers: host classes that a part may have here.
         full: the most GPUs of a host.
         narrow: no column holds more than NARROW_MAX GPUs.
+
+    Attributes:
+        hosts: [number (see `fleet_frames`), slot, column].
+        copies, whole: [slot, column]; whole is 1 where all GPUs are free.
+        above, times: by column, the copies of its parent, and how many equal columns there are in all.
+        parent_whole: 1 where all GPUs below the parent are free.
+        more: 1 for a column that continues the one before it, as the places of parents are laid out.
+        inner: from the coarsest domains down to level 3.
+        slot, ladder, classes: by part, the number of its pool (-1 for a part that is gone) and of its list of levels,
+            and by class layer the class (-1 for none).
+        starts: by part, as `spans`.
+        blended: some lowest domain has, or once had, hosts of several class layers.
+        version: changes with everything that is told of parts.
+        joins: changes with `more`.
     """
 
     def __init__(self, depth: int, layers: int, full: int, *, narrow: bool) -> None:
         self.depth, self.layers, self.full, self.narrow = depth, layers, full, narrow
-        self._dtype: type = np.int16 if narrow else np.int32
+        self.dtype: type = np.int16 if narrow else np.int32
+        self.width = full + 1 + EXTRA
+        self.groups = groups_of(layers)
+        self.version = self.joins = 0
         self._clear()
 
     def _clear(self) -> None:
-        layers, depth = self.layers, self.depth
-        self._hosts = _Rows(layers + 1, self.full + 1 + EXTRA, SLOTS, dtype=self._dtype)
-        self._copies = _Rows(SLOTS, dtype=self._dtype)
-        self._whole = _Rows(SLOTS, dtype=self._dtype)
-        self._above = _Rows(dtype=np.int32)
-        self._times = _Rows(dtype=np.int32)
-        self._blended = _Rows(dtype=np.int8)
-        self._inner = [tuple(_Rows(dtype=kind) for kind in _INNER) for _ in range(depth - 1)]
-        self._scratch: tuple[Cells, Cells] = (np.zeros((SLOTS, 0), self._dtype),) * 2
+        self.hosts = Rows(self.groups * self.width, SLOTS, dtype=self.dtype)
+        self.copies = Rows(SLOTS, dtype=self.dtype)
+        self.whole = Rows(SLOTS, dtype=self.dtype)
+        self.above = Rows(dtype=np.int32)
+        self.times = Rows(dtype=np.int32)
+        self.parent_whole = Rows(dtype=np.int8)
+        self.more = Rows(dtype=np.int8)
+        self.inner = [Inner(Rows(dtype=np.int32), Rows(dtype=np.int64)) for _ in range(self.depth - 2)]
+        self.slot = Rows(dtype=np.int64)
+        self.ladder = Rows(dtype=np.int64)
+        self.classes = Rows(self.layers, dtype=np.int64)
+        self.starts = Rows(self.depth - 1, dtype=np.int64)
+        self.blended = False
+        self._top = Rows(self.layers, dtype=np.int64)
+        self._topless: set[int] = set()  # parts whose entry in _top is not right
         self._parts: list[Part | None] = []
-        self._slot = _Rows(dtype=np.int64)
-        self._classes = _Rows(layers, dtype=np.int64)
-        self._top = _Rows(layers, dtype=np.int64)
-        self._ladder = _Rows(dtype=np.int64)
-        self._starts = _Rows(depth, dtype=np.int64)  # of each part, by depth, the columns last
-        self._widths: Ints | None = None  # columns of each part
-        self._split: tuple[Ints, Ints] | None = None  # see `_joined`
         self._dead = 0  # columns
 
     @property
-    def slots(self) -> Ints:
-        """By part, the number of its pool; -1 for a part that is gone."""
-        return self._slot.now
+    def _columns(self) -> tuple[Rows, ...]:
+        return self.hosts, self.copies, self.whole, self.above, self.times, self.parent_whole, self.more
 
     @property
-    def classes(self) -> Ints:
-        """By class layer and part, the class; -1 for none."""
-        return self._classes.now
-
-    @property
-    def ladders(self) -> Ints:
-        """By part, the number of its list of levels."""
-        return self._ladder.now
+    def top(self) -> Ints:
+        """By class layer and part, the most free GPUs of a host; -1 without hosts."""
+        for number in self._topless:
+            part = self._parts[number]
+            if part is not None:
+                start, room = part.spans[-1]
+                rows = self.hosts.all[..., start : start + room].reshape(self.groups, self.width, -1)
+                some = rows[self.groups - self.layers :, : self.full + 1].any(axis=2)
+                self._top.all[:, number] = some.sum(axis=1) - 1
+        self._topless.clear()
+        return self._top.now
 
     # ---- changes ---------------------------------------------------------------------------------------------
 
-    def add(self, slot: int, ladder: int, classes: list[int], block: Block, parents: Mapping[bytes, int]) -> Part:
-        """A new part at the end. `classes` of its layers, as many as it has."""
-        part = Part(self._slot.extend(1), [], block.sizes, parents)
-        for rows in (self._ladder, self._classes, self._top, self._blended, self._starts):
+    def add(self, slot: int, ladder: int, classes: list[int], root: Branch, levels: int, frame: Frame) -> Part:
+        """A new part at the end. `classes` of its layers, as many as it has; `levels` that the group has."""
+        lines = _outline(root, levels, self.depth)
+        part = Part(self.slot.extend(1), root, levels, frame, [], {})
+        self.version += 1
+        for rows in (self.ladder, self.classes, self.starts, self._top):
             rows.extend(1)
-        self._widths = None
-        for depth, size in enumerate(block.sizes):
+        tables = [*self.inner, self._columns]
+        for size, at_depth in zip(lines.sizes, tables, strict=True):
             room = size + 2 + size // 8
-            part.spans.append(([rows.extend(room) for rows in self._rows_at(depth)].pop(), room))
-        self._starts.all[:, part.number] = [start for start, _ in part.spans]
-        self._classes.all[:, part.number] = classes + [-1] * (self.layers - len(classes))
-        self._slot.all[part.number], self._ladder.all[part.number] = slot, ladder
+            part.spans.append(([rows.extend(room) for rows in at_depth].pop(), room))
+        self.starts.all[:, part.number] = [start for start, _ in part.spans]
+        self.classes.all[:, part.number] = classes + [-1] * (self.layers - len(classes))
+        self.slot.all[part.number], self.ladder.all[part.number] = slot, ladder
         self._parts.append(part)
-        self._write(part, block)
+        self._write(part, lines)
         return part
 
-    def change(self, part: Part, block: Block, parents: Mapping[bytes, int]) -> Part:
-        """The part with new content; where it lies now."""
-        if all(size < room for size, (_, room) in zip(block.sizes, part.spans, strict=True)):
-            part.sizes, part.parents = block.sizes, parents
-            self._write(part, block)
+    def change(self, part: Part, root: Branch) -> Part | None:
+        """The part with new content; where it lies now. None if its columns are too wide for this sheet."""
+        old, part.root = part.root, root
+        self._topless.add(part.number)
+        if self._follow(part, part.mirror, old, root, part.levels):
+            return part
+        if self.narrow and not part.frame.is_narrow(parents_in(root, part.levels)):
+            return None
+        lines = _outline(root, part.levels, self.depth)
+        if all(size < room for size, (_, room) in zip(lines.sizes, part.spans, strict=True)):
+            self._write(part, lines)
             return part
         named = self._named(part)
         self.drop(part)
-        return self.add(*named, block, parents)
+        return self.add(*named, root, part.levels, part.frame)
 
     def _named(self, part: Part) -> tuple[int, int, list[int]]:
         at = part.number
-        return int(self._slot.all[at]), int(self._ladder.all[at]), self._classes.all[:, at].tolist()
+        classes = [c for c in self.classes.all[:, at].tolist() if c >= 0]
+        return int(self.slot.all[at]), int(self.ladder.all[at]), classes
 
     def drop(self, part: Part) -> None:
         """The part is gone."""
-        self._slot.all[part.number], self._blended.all[part.number] = -1, 0
-        self._classes.all[:, part.number] = -1
+        self.version += 1
+        self.slot.all[part.number] = -1
+        self.classes.all[:, part.number] = -1
         self._parts[part.number] = None
         self._dead += part.spans[-1][1]
-        if self._dead > max(_COMPACT_COLUMNS_MIN, self._copies.used // 2):
+        if self._dead > max(_COMPACT_COLUMNS_MIN, self.copies.used // 2):
             self._compact()
 
     def _compact(self) -> None:
-        live = [(part, self._named(part), self.block(part)) for part in self._parts if part is not None]
+        live = [(part, self._named(part)) for part in self._parts if part is not None]
         self._clear()
-        for part, named, block in live:
-            moved = self.add(*named, block, part.parents)
-            part.number, part.spans = moved.number, moved.spans
+        for part, named in live:
+            moved = self.add(*named, part.root, part.levels, part.frame)
+            part.number, part.spans, part.mirror = moved.number, moved.spans, moved.mirror
             self._parts[part.number] = part
 
-    def block(self, part: Part) -> Block:
-        """The part's content, as it lies here until the next change."""
-        columns = slice(part.spans[-1][0], part.spans[-1][0] + part.sizes[-1])
-        inner: list[Inner] = []
-        for depth, size in enumerate(part.sizes[:-1]):
-            start, below = part.spans[depth][0], part.spans[depth + 1][0]
-            copies, whole, first, several = [rows.all[start : start + size] for rows in self._rows_at(depth)]
-            inner.append(Inner(copies, whole, first - below, several))
-        hosts, copies, whole, above, times = [rows.all[..., columns] for rows in self._rows_at(self.depth - 1)]
-        top, blended = self._top.all[:, part.number], bool(self._blended.all[part.number])
-        return Block(hosts, copies, whole, above, times, tuple(inner), top, blended)
+    # ---- in place --------------------------------------------------------------------------------------------
 
-    def _rows_at(self, depth: int) -> "tuple[_Rows, ...]":
-        columns = (self._hosts, self._copies, self._whole, self._above, self._times)
-        return self._inner[depth] if depth < self.depth - 1 else columns
-
-    def _write(self, part: Part, block: Block) -> None:
-        self._split = None
-        start, room = part.spans[-1]
-        end = start + room
-        for rows, cells in zip(self._rows_at(self.depth - 1), block[:5], strict=True):
-            used = start + cells.shape[-1]
-            rows.all[..., start:used] = cells
-            rows.all[..., used:end] = 0
-        for depth, inner in enumerate(block.inner):
-            self._write_inner(depth, part, inner)
-        self._top.all[:, part.number], self._blended.all[part.number] = block.top, block.blended
-
-    def _write_inner(self, depth: int, part: Part, inner: Inner) -> None:
-        (start, room), (below, below_room) = part.spans[depth : depth + 2]
-        used = start + len(inner.copies)
-        for rows, cells in zip(self._inner[depth], inner, strict=True):
-            rows.all[start:used] = cells
-            rows.all[used : start + room] = 0
-        first = self._inner[depth][2].all
-        first[start:used] += below
-        first[used : start + room] = below + below_room - 1
-
-    # ---- questions -------------------------------------------------------------------------------------------
-
-    def most(self, sight: Sight, how: Rounding) -> Ints | None:
-        """By part, the most pods that one domain of the required level, or everything, can hold.
-
-        None if this takes more than sums: a required level below an exclusive one.
-        """
-        if 0 <= how.required < how.exclusive:
-            return None
-        seen = self._seen(sight, how)
-        if how.required == 0:
-            return self._on_one_host(seen)
-        wide, starts = self._in_columns(seen, how), self._starts.now
-        if how.required == 1:
-            return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
-        if how.required < 0 and len(how.floors) < 2 and how.exclusive < 2:  # nothing happens on the way up
-            return _reached(np.add.reduceat(wide * self._times.now, starts[-1]), seen)
-        leap = self.depth > 2 and 2 not in (how.required, how.exclusive) and _size(how, 2) < 2
-        for level in range(2, self.depth + 1):
-            copies, whole, first, _ = self._inner[self.depth - level]
-            if level == 2 and leap:
-                wide = wide * self._above.now
-                continue
-            if level == 3 and leap:
-                first_columns = self._inner[-1][2].now.take(first.now)
-                wide = np.add.reduceat(wide, first_columns)
-            else:
-                wide = self._joined(wide) if level == 2 else np.add.reduceat(wide, first.now)
-            if how.exclusive == level:
-                wide = wide * whole.now
-            if (size := _size(how, level)) > 1:
-                wide = wide // size * size
-            if how.required == level:
-                return _reached(np.maximum.reduceat(wide, starts[self.depth - level]), seen)
-            wide = wide * copies.now
-        return _reached(np.add.reduceat(wide, starts[0]), seen)
-
-    def _in_columns(self, seen: _Seen, how: Rounding) -> Cells:
-        """By column, pods of all its slots, or of the best if the required level is theirs; in whole slices."""
-        size = _size(how, 1)
-        total: Cells | None = None
-        apart = size < 2 and (how.required != 1 or not self._blended.now.any())
-        for pods, chosen in self._layers(seen, apart=apart):
-            if size > np.iinfo(pods.dtype).max:
-                continue  # no lowest domain holds a whole slice
-            room = self._room(pods, 0)
-            if how.exclusive == 1:
-                pods = np.multiply(pods, self._whole.now, out=room)
-            if size > 1:
-                pods = np.floor_divide(pods, size, out=room)
-            if how.required == 1:
-                wide = np.maximum.reduce(pods, axis=0)
-            else:
-                wide = np.einsum("sc,sc->c", pods, self._copies.now)
-            wide = wide if wide.dtype == np.int64 else wide.astype(np.int32)
-            if chosen is not None:
-                wide *= self._over_columns(chosen)
-            if total is not None:
-                wide = np.maximum(total, wide) if how.required == 1 else total + wide
-            total = wide
-        if total is None:
-            return np.zeros(self._copies.used, np.int32)
-        return total * size if size > 1 else total
-
-    def _layers(self, seen: _Seen, *, apart: bool) -> Iterator[tuple[Cells, Flags | None]]:
-        """Pods by slot and column, and by part whether these count; `apart` for each class layer alone.
-
-        What is yielded is good until the next is.
-        """
-        different = {kind for kinds in seen.kinds for kind in kinds.values()}
-        if not seen.mixed and len(different) == 1:
-            yield self._counted(different.pop(), 0, 0), None
-        elif not apart:
-            yield self._in_slots(seen, different), None
+    def _follow(self, part: Part, mirror: Mirror, old: Branch, new: Branch, levels: int) -> bool:
+        """Writes what is different below a domain where the old content was; false if that does not go up."""
+        if levels == 1:
+            gone, came = [(old, 1)], [(new, 1)]
         else:
-            for layer, kinds in enumerate(seen.kinds, 1):
-                for n, kind in kinds.items():
-                    yield self._counted(kind, layer, 0), seen.number[layer - 1] == n
+            before, after = set(old.kids), set(new.kids)
+            gone = [(kid, n) for kid, n in old.kids if (kid, n) not in after and isinstance(kid, Branch)]
+            came = [(kid, n) for kid, n in new.kids if (kid, n) not in before and isinstance(kid, Branch)]
+        if isinstance(mirror, Home):
+            return self._refill(part, mirror, gone, came)
+        gone.sort(key=_by_copies)
+        came.sort(key=_by_copies)
+        if [n for _, n in gone] != [n for _, n in came]:
+            return False
+        below = [mirror.pop(kid.key) for kid, _ in gone]
+        mirror.update({kid.key: home for (kid, _), home in zip(came, below, strict=True)})
+        trios = zip(below, gone, came, strict=True)
+        return all(self._follow(part, home, kid, then, levels - 1) for home, (kid, _), (then, _) in trios)
 
-    def _joined(self, wide: Cells) -> Cells:
-        """Columns summed by parent. Most parents have one column; only the others are summed up."""
-        first = self._inner[-1][2].now
-        if self._split is None:
-            several = self._inner[-1][3].now.view(np.bool_).nonzero()[0]  # never the last one, which is unused
-            self._split = several, np.stack((first[several], first[several + 1]), axis=1).reshape(-1)
-        several, bounds = self._split
-        sums = wide.take(first)
-        if len(several):
-            sums[several] = np.add.reduceat(wide, bounds)[::2]
-        return sums
+    def _refill(self, part: Part, home: Home, gone: Kids, came: Kids) -> bool:
+        if self.narrow and not part.frame.is_narrow([parent for parent, _ in came]):
+            return False
+        for parent, _ in gone:
+            place = home.places.pop(parent.key)
+            self._empty(*place)
+            home.free.append(place)
+        written: list[_Written] = []
+        for parent, n in came:
+            found = _taken(home.free, columns_of(parent))
+            if found is None:
+                return False
+            home.places[parent.key] = found
+            written.append((parent, n, n * home.times, found.start))
+        if written:
+            self._put(written, part.frame)
+        return True
 
-    def _seen(self, sight: Sight, how: Rounding) -> _Seen:
-        number = sight.density[self.classes]
-        if how.exclusive == 0:
-            number = np.where(number > 0, number * (self.full + 1) + sight.full[self.classes], 0)
-        kinds: list[dict[int, Kind]] = []
-        for row in number:
-            kinds.append({})
-            for n in (np.bincount(row)[1:].nonzero()[0] + 1).tolist():
-                at, full = divmod(n, self.full + 1) if how.exclusive == 0 else (n, 0)
-                kinds[-1][n] = Kind(sight.densities[at - 1], how.host, full)
-        taken = number > 0
-        reached = taken.any(axis=0)
-        mixed = bool((reached & (~taken & (self.classes >= 0)).any(axis=0)).any())
-        return _Seen(number, kinds, np.asarray(reached), mixed)
+    # ---- writing ---------------------------------------------------------------------------------------------
 
-    def _in_slots(self, seen: _Seen, different: set[Kind]) -> Cells:
-        """Pods by slot and column of all layers together."""
-        wide = any(not kind.density.gpus for kind in different)
-        total = self._copies.now.astype(np.int64) if wide else self._room(self._copies.now, 0)
-        assert total is not None  # the copies have the type that is computed in
-        total.fill(0)
-        for layer, kinds in enumerate(seen.kinds, 1):
-            for n, kind in kinds.items():
-                pods, chosen = self._counted(kind, layer, 1), self._over_columns(seen.number[layer - 1] == n)
-                total += np.multiply(pods, chosen, out=self._room(pods, 1))
-        return total
+    def _empty(self, start: int, width: int) -> None:
+        end = start + width
+        for rows in (self.hosts, self.copies, self.above, self.times):
+            rows.all[..., start:end] = 0
+        self.parent_whole.all[start:end] = 1
 
-    def _over_columns(self, chosen: Flags) -> Cells:
-        if self._widths is None:
-            self._widths = np.diff(self._starts.now[-1], append=self._copies.used)
-        return chosen.astype(self._dtype).repeat(self._widths)
+    def _write(self, part: Part, lines: _Outline) -> None:
+        self.joins += 1
+        self._topless.add(part.number)
+        start, room = part.spans[-1]
+        self._empty(start, room)
+        self.more.all[start : start + room] = 0
+        written: list[_Written] = []
+        homes: list[Home] = []
+        for parents, times in zip(lines.homes, lines.times, strict=True):
+            home, end = Home({}, [], times), start + _room(parents)
+            for parent, n in parents:
+                width = columns_of(parent)
+                home.places[parent.key] = Place(start, width)
+                self.more.all[start + 1 : start + width] = 1
+                written.append((parent, n, n * times, start))
+                start += width
+            home.free.extend([Place(column, 1) for column in range(start, end)])
+            homes.append(home)
+            start = end
+        self._put(written, part.frame)
+        self._write_above(part, lines)
+        part.mirror = _mirrored(part.root, part.levels, iter(homes))
 
-    def _on_one_host(self, seen: _Seen) -> Ints:
-        most = np.zeros(self._slot.used, np.int64)
-        for top, number, kinds in zip(self._top.now, seen.number, seen.kinds, strict=True):
-            for n, kind in kinds.items():
-                row = np.array([*kind.row(self.full), 0], np.int64)  # the last for layers without hosts
-                most = np.maximum(most, np.where(number == n, row[top], 0))
-        return most
+    def _put(self, written: list[_Written], frame: Frame) -> None:
+        """Parents of lowest domains, into empty columns."""
+        lows = [kid for parent, *_ in written for kid, _ in parent.kids]
+        told = [frame.told(low) for low in lows if isinstance(low, Leaf)]
+        stride = self.copies.all.shape[-1]
+        places: list[int] = []  # slot and column in one
+        columns: list[tuple[int, int, int, bool]] = []
+        for parent, copies, times, start in written:
+            first, kids = len(places), len(parent.kids)
+            places.extend([i % SLOTS * stride + start + i // SLOTS for i in range(kids)])
+            whole = all(low.whole for low in told[first : first + kids])
+            columns.extend([(start + i, copies, times, whole) for i in range(columns_of(parent))])
+        cells = np.frombuffer(b"".join([low.cells for low in told]), np.int32).reshape(len(told), -1)
+        self.hosts.all.reshape(len(self.hosts.all), -1)[:, places] = cells.T
+        self.copies.all.reshape(-1)[places] = [n for parent, *_ in written for _, n in parent.kids]
+        self.whole.all.reshape(-1)[places] = [low.whole for low in told]
+        self.blended = self.blended or any(low.blended for low in told)
+        at, *rows = np.array(columns, np.int64).T
+        for table, row in zip((self.above, self.times, self.parent_whole), rows, strict=True):
+            table.all[at] = row
 
-    # ---- counting --------------------------------------------------------------------------------------------
-
-    def _counted(self, kind: Kind, layer: int, room: int) -> Cells:
-        """Pods of every slot, of one layer of `hosts`; not to be changed."""
-        hosts: Cells = self._hosts.now[layer]
-        if kind.step == 1 and kind.density.most == FREE and not kind.whole and kind.density.gpus in (1, 2):
-            return np.asarray(hosts[self.full + kind.density.gpus])
-        if not kind.density.gpus:
-            hosts = hosts.astype(np.int64)  # pods of a host are bounded by what is asked for alone
-        total: Cells | None = None
-        for free, more in kind.rises(self.full):
-            pods = hosts[free]
-            if more != 1:
-                pods = pods * more
-            total = pods if total is None else np.add(total, pods, out=self._room(pods, room))
-        return np.zeros_like(hosts[0]) if total is None else total
-
-    def _room(self, like: Cells, number: int) -> Cells | None:
-        """One of two arrays to compute in, as large as the columns; None for cells of another size."""
-        if like.dtype != self._dtype:
-            return None
-        if self._scratch[number].shape[-1] != self._copies.all.shape[-1]:
-            self._scratch = (np.empty_like(self._copies.all), np.empty_like(self._copies.all))
-        return self._scratch[number][:, : self._copies.used]
-
-
-def _reached(most: Cells, seen: _Seen) -> Ints:
-    return np.where(seen.reached, most, 0).astype(np.int64)
+    def _write_above(self, part: Part, lines: _Outline) -> None:
+        for depth, (inner, copies) in enumerate(zip(self.inner, lines.copies, strict=True)):
+            (start, room), (below, below_room) = part.spans[depth : depth + 2]
+            used = start + len(copies)
+            inner.copies.all[start:used] = copies
+            inner.copies.all[used : start + room] = 0
+            inner.first.all[start:used] = np.add(lines.first[depth], below)
+            inner.first.all[used : start + room] = below + below_room - 1
 
 
-def _size(how: Rounding, level: int) -> int:
-    """Of slices at a level, 0 for none."""
-    return how.floors[level - 1] if level <= len(how.floors) else 0
+def parents_in(root: Branch, levels: int) -> list[Branch]:
+    """The parents of lowest domains of a group."""
+    above = [root]
+    for _ in range(levels - 1):
+        above = [kid for node in above for kid, _ in node.kids if isinstance(kid, Branch)]
+    return above
+
+
+def _parents(home: Branch, levels: int) -> Kids:
+    """Of a domain of level 3, or the root of a group with fewer levels."""
+    return [(home, 1)] if levels == 1 else [(kid, n) for kid, n in home.kids if isinstance(kid, Branch)]
+
+
+def _outline(root: Branch, levels: int, depth: int) -> _Outline:
+    """With trivial domains on top, `depth` levels in all."""
+    trivial = depth - max(levels, HOME_LEVEL - 1)
+    copies, first = [[1]] * trivial, [[0]] * trivial
+    nodes, times = [root], [1]
+    for _ in range(levels - HOME_LEVEL + 1):
+        times = [t * n for node, t in zip(nodes, times, strict=True) for _, n in node.kids]
+        copies.append([n for node in nodes for _, n in node.kids])
+        nodes = [kid for node in nodes for kid, _ in node.kids if isinstance(kid, Branch)]
+        first.append(list(accumulate([len(node.kids) for node in nodes[:-1]], initial=0)))
+    homes = [_parents(node, levels) for node in nodes]
+    first[-1] = list(accumulate([_room(home) for home in homes[:-1]], initial=0))
+    return _Outline(copies, first, homes, times)
+
+
+def _mirrored(root: Branch, levels: int, homes: Iterator[Home]) -> Mirror:
+    if levels < HOME_LEVEL:
+        return next(homes)
+    return {kid.key: _mirrored(kid, levels - 1, homes) for kid, _ in root.kids if isinstance(kid, Branch)}
+
+
+def _room(parents: Kids) -> int:
+    """Columns of a home."""
+    return sum([columns_of(parent) for parent, _ in parents]) + 1 + len(parents) // 8
+
+
+def _taken(free: list[Place], width: int) -> Place | None:
+    """The narrowest of the places that are wide enough, taken out; None if there is none."""
+    best = min([place for place in free if place.width >= width], key=lambda place: place.width, default=None)
+    if best is not None:
+        free.remove(best)
+    return best
+
+
+def _by_copies(entry: tuple[Branch, int]) -> int:
+    return entry[1]

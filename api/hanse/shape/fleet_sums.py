@@ -1,0 +1,336 @@
+"""What a pod set finds in a sheet of `fleet_rows`: pods per lowest domain, and their sums and maxima up the trees.
+
+One question is one pass from the columns up. Hosts of classes that take no pod are left out before anything is
+counted: if every part with such hosts has no others, by ignoring the whole part at the end; else the classes' layers
+are counted one by one. Where all parts see one kind of host, one read of the sheet is all there is to count.
+
+Sums go straight from the level at which something happens last (a slice, an exclusive domain, the required level) to
+the part.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from hanse.shape.fleet_classes import FREE, Density, Flags, Ints, Sight
+from hanse.shape.fleet_frames import SUMMED
+from hanse.shape.fleet_rows import HOME_LEVEL, Cells, Sheet
+
+_SEEN_KEPT_MAX: Final = 64
+_ASKED_KEPT_MAX: Final = 256
+
+
+class Rounding(NamedTuple):
+    """What a pod set asks of the levels of a pool, counted from below: 0 is the host, 1 the lowest domain, …
+
+    Attributes:
+        required: level of which one domain must hold everything, -1 for none.
+        floors: slice size at level 1, 2, …, 0 for none; no zeros at the end.
+        host: pods on one host come in multiples of this.
+        exclusive: level at which only wholly free domains count, -1 for none.
+    """
+
+    required: int
+    floors: tuple[int, ...]
+    host: int
+    exclusive: int
+
+    def size(self, level: int) -> int:
+        """Of slices at a level, 0 for none."""
+        return self.floors[level - 1] if level <= len(self.floors) else 0
+
+    @property
+    def last(self) -> int:
+        """The highest level at which something happens."""
+        return max(self.required, len(self.floors), self.exclusive)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Meanings:
+    """What a request's levels mean: the different roundings, and by list of levels which one of them, from 1."""
+
+    roundings: tuple[Rounding, ...]
+    number: Ints
+
+
+class Kind(NamedTuple):
+    """What the pods of a layer's hosts add up to.
+
+    Attributes:
+        step: pods of one host come in multiples of this.
+        whole: GPUs of a host that counts only if they are all free, 0 if every host counts.
+    """
+
+    density: Density
+    step: int
+    whole: int
+
+    @property
+    def summed(self) -> bool:
+        """Whether one of the sums that a sheet keeps tells it."""
+        return self.step == 1 and self.density.most == FREE and not self.whole and self.density.gpus in SUMMED
+
+    def row(self, full: int) -> list[int]:
+        """Pods of a host by 0..full free GPUs."""
+        pods = [most // self.step * self.step for most in self.density.row(full)]
+        return [most if not self.whole or free == self.whole else 0 for free, most in enumerate(pods)]
+
+    def rises(self, full: int) -> list[tuple[int, int]]:
+        """(free GPUs, how many more pods than with one less), where that is not zero."""
+        row = self.row(full)
+        if self.whole:  # no host has more free GPUs than it has GPUs
+            row[self.whole :] = [row[self.whole]] * (full + 1 - self.whole)
+        steps = zip([0, *row[:-1]], row, strict=True)
+        return [(free, pods - less) for free, (less, pods) in enumerate(steps) if pods != less]
+
+
+_Layers = list[list[tuple[Kind, Flags, Cells]]]
+
+
+class _Seen(NamedTuple):
+    """How a pod set sees the classes of a sheet.
+
+    Attributes:
+        layers: by class layer, the kinds of its hosts, each with whether they are of that kind by part and by column
+            (nothing for columns if there is one kind alone).
+        reached: by part, whether some class takes a pod; None if all are.
+        only: the one kind of all hosts of the parts that are reached; None if there are several, or hosts without.
+    """
+
+    layers: _Layers
+    reached: Flags | None
+    only: Kind | None
+
+
+class Sums:
+    """Asks one sheet."""
+
+    def __init__(self, sheet: Sheet) -> None:
+        self.sheet = sheet
+        self._scratch: tuple[Cells, Cells] = (np.zeros((0, 0), sheet.dtype),) * 2
+        self._seen: OrderedDict[tuple[Sight, int, bool], _Seen] = OrderedDict()
+        self._version = self._joins = -1
+        self._widths: Ints = np.zeros(0, np.int64)  # columns of each part
+        self._joined = (self._widths,) * 4  # see the function
+        self._asked: dict[Meanings, list[tuple[Rounding, Ints]]] = {}
+
+    def most(self, sight: Sight, how: Rounding) -> Cells | None:
+        """By part, the most pods that one domain of the required level, or everything, can hold.
+
+        None if this takes more than sums: a required level below an exclusive one.
+        """
+        if 0 <= how.required < how.exclusive:
+            return None
+        seen = self._sees(sight, how)
+        if how.required == 0:
+            return self._on_one_host(seen)
+        sheet, starts = self.sheet, self.sheet.starts.now
+        wide = self._in_columns(seen, how)
+        if how.required == 1:
+            return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
+        if how.last < 2:
+            return _reached(np.add.reduceat(wide * sheet.times.now, starts[-1]), seen)
+        if how.size(2) > 1 or how.exclusive == 2 or how.required == 2:
+            wide = self._of_parents(wide, how)
+            if how.required == 2:
+                return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
+        if how.last == 2:
+            return _reached(np.add.reduceat(wide * sheet.times.now, starts[-1]), seen)
+        return _reached(self._above(wide * sheet.above.now, how), seen)
+
+    # ---- up the trees ----------------------------------------------------------------------------------------
+
+    def _of_parents(self, wide: Cells, how: Rounding) -> Cells:
+        """By first column of each parent of lowest domains, pods in whole slices."""
+        sheet = self.sheet
+        if self._joins != sheet.joins:
+            self._joins, self._joined = sheet.joins, _joined(sheet.more.now)
+        columns, starts, first, more = self._joined
+        if len(first):
+            wide = wide.astype(np.int32) if wide.dtype == np.int16 else wide
+            wide[first] = np.add.reduceat(wide[columns], starts)
+            wide[more] = 0
+        if how.exclusive == HOME_LEVEL - 1:
+            wide = wide * sheet.parent_whole.now
+        size = how.size(HOME_LEVEL - 1)
+        return wide // size * size if size > 1 else wide
+
+    def _above(self, wide: Cells, how: Rounding) -> Cells:
+        """By part, from columns that count all copies of parents."""
+        sheet, starts = self.sheet, self.sheet.starts.now
+        whole: Cells | None = sheet.parent_whole.now if how.exclusive >= HOME_LEVEL else None
+        for level in range(HOME_LEVEL, sheet.depth + 1):
+            copies, first = sheet.inner[sheet.depth - level]
+            wide = np.add.reduceat(wide, first.now)
+            if whole is not None:
+                whole = np.minimum.reduceat(whole, first.now)
+                wide = wide * whole if how.exclusive == level else wide
+            if (size := how.size(level)) > 1:
+                wide = wide // size * size
+            if how.required == level:
+                return np.asarray(np.maximum.reduceat(wide, starts[sheet.depth - level]))
+            wide = wide * copies.now
+        return np.asarray(np.add.reduceat(wide, starts[0]))
+
+    # ---- lowest domains --------------------------------------------------------------------------------------
+
+    def _in_columns(self, seen: _Seen, how: Rounding) -> Cells:
+        """By column, pods of all its slots, or of the best if the required level is theirs; in whole slices."""
+        size = how.size(1)
+        if seen.only is not None:
+            return self._rounded(self._counted(seen.only, 0, 0), how, size)
+        if self.sheet.blended and self.sheet.layers > 1 and (size > 1 or how.required == 1):
+            return self._rounded(self._in_slots(seen), how, size)
+        total: Cells | None = None
+        for layer, kinds in enumerate(seen.layers):
+            for kind, _, chosen in kinds:
+                wide = self._rounded(self._counted(kind, self._group(layer), 0), how, size)
+                wide = wide * chosen
+                if total is not None:
+                    wide = np.maximum(total, wide) if how.required == 1 else total + wide
+                total = wide
+        return np.zeros(self.sheet.copies.used, np.int32) if total is None else total
+
+    def _rounded(self, pods: Cells, how: Rounding, size: int) -> Cells:
+        """By column, from pods by slot and column, which are left as they are."""
+        if size > np.iinfo(pods.dtype).max:
+            return np.zeros(pods.shape[-1], np.int32)  # no lowest domain holds a whole slice
+        room = self._room(pods, 0)
+        if how.exclusive == 1:
+            pods = np.multiply(pods, self.sheet.whole.now, out=room)
+        if size > 1:
+            pods = np.floor_divide(pods, size, out=room)
+        if how.required == 1:
+            wide = np.maximum.reduce(pods, axis=0)
+        else:
+            wide = np.einsum("sc,sc->c", pods, self.sheet.copies.now)
+        if size < 2:
+            return np.asarray(wide)
+        return np.asarray(np.multiply(wide, size, dtype=np.int64 if wide.dtype == np.int64 else np.int32))
+
+    def _in_slots(self, seen: _Seen) -> Cells:
+        """Pods by slot and column of all layers together."""
+        total: Cells | None = None
+        for layer, kinds in enumerate(seen.layers):
+            for kind, _, chosen in kinds:
+                pods = self._counted(kind, self._group(layer), 1)
+                pods = np.multiply(pods, chosen, out=self._room(pods, int(total is not None)))
+                if total is not None:
+                    pods = np.add(total, pods, out=self._room(total, 0) if total.dtype == pods.dtype else None)
+                total = pods
+        return np.zeros_like(self.sheet.copies.now) if total is None else total
+
+    def _counted(self, kind: Kind, group: int, room: int) -> Cells:
+        """Pods of every slot, of one group of classes; not to be changed."""
+        sheet, first = self.sheet, group * self.sheet.width
+        hosts: Cells = sheet.hosts.now
+        if kind.summed:
+            return np.asarray(hosts[first + sheet.full + SUMMED[kind.density.gpus]])
+        total: Cells | None = None
+        for free, more in kind.rises(sheet.full):
+            pods = hosts[first + free]
+            if not kind.density.gpus:
+                pods = pods.astype(np.int64)  # pods of a host are bounded by what is asked for alone
+            if more != 1:
+                pods = pods * more
+            total = pods if total is None else np.add(total, pods, out=self._room(pods, room))
+        return np.zeros_like(sheet.copies.now) if total is None else total
+
+    def _group(self, layer: int) -> int:
+        return layer + 1 if self.sheet.layers > 1 else 0
+
+    def _room(self, like: Cells, number: int) -> Cells | None:
+        """One of two arrays to compute in, as large as the columns; None for cells of another size."""
+        copies = self.sheet.copies
+        if like.dtype != self.sheet.dtype:
+            return None
+        if self._scratch[number].shape != copies.all.shape:
+            self._scratch = (np.empty_like(copies.all), np.empty_like(copies.all))
+        return self._scratch[number][:, : copies.used]
+
+    def _on_one_host(self, seen: _Seen) -> Ints:
+        most = np.zeros(self.sheet.slot.used, np.int64)
+        for top, kinds in zip(self.sheet.top, seen.layers, strict=True):
+            for kind, chosen, _ in kinds:
+                row = np.array([*kind.row(self.sheet.full), 0], np.int64)  # the last for layers without hosts
+                most = np.maximum(most, np.where(chosen, row[top], 0))
+        return most
+
+    # ---- classes ---------------------------------------------------------------------------------------------
+
+    def _sees(self, sight: Sight, how: Rounding) -> _Seen:
+        self._renewed()
+        key = (sight, how.host, how.exclusive == 0)
+        found = self._seen.get(key)
+        if found is None:
+            if len(self._seen) >= _SEEN_KEPT_MAX:
+                self._seen.popitem(last=False)
+            found = self._seen[key] = self._looked(sight, how)
+        return found
+
+    def _renewed(self) -> None:
+        """What is remembered of parts, made anew if these changed."""
+        sheet = self.sheet
+        if self._version == sheet.version:
+            return
+        self._version = sheet.version
+        self._seen.clear()
+        self._asked.clear()
+        self._widths = np.diff(sheet.starts.now[-1], append=sheet.copies.used)
+
+    def asked(self, means: Meanings) -> list[tuple[Rounding, Ints]]:
+        """The different roundings here, each with the number of every part's pool; -1 where it is not its."""
+        self._renewed()
+        found = self._asked.get(means)
+        if found is None:
+            if len(self._asked) >= _ASKED_KEPT_MAX:
+                self._asked.clear()
+            slot, number = self.sheet.slot.now, means.number[self.sheet.ladder.now]
+            found = self._asked[means] = [
+                (how, np.where(number == n, slot, -1))
+                for n, how in enumerate(means.roundings, 1)
+                if (number == n).any()
+            ]
+        return found
+
+    def _looked(self, sight: Sight, how: Rounding) -> _Seen:
+        sheet, classes = self.sheet, self.sheet.classes.now
+        number = sight.density[classes]
+        if how.exclusive == 0:
+            number = np.where(number > 0, number * (sheet.full + 1) + sight.full[classes], 0)
+        kinds = [self._kinds(row, sight, how) for row in number]
+        taken = number > 0
+        reached = taken[0] if sheet.layers == 1 else np.asarray(taken.any(axis=0))
+        mixed = sheet.layers > 1 and bool((reached & (~taken & (classes >= 0)).any(axis=0)).any())
+        different = {kind for layer in kinds for kind, _ in layer}
+        only = different.pop() if len(different) == 1 and not mixed else None
+        widths = self._widths if only is None else self._widths * 0
+        layers: _Layers = [
+            [(kind, some, some.astype(sheet.dtype).repeat(widths)) for kind, some in layer] for layer in kinds
+        ]
+        return _Seen(layers, None if reached.all() else reached, only)
+
+    def _kinds(self, row: Ints, sight: Sight, how: Rounding) -> list[tuple[Kind, Flags]]:
+        """Of one class layer."""
+        if how.exclusive != 0 and len(sight.densities) == 1:
+            return [(Kind(sight.densities[0], how.host, 0), row > 0)] if row.any() else []
+        numbers = (np.bincount(row)[1:].nonzero()[0] + 1).tolist()
+        each = [divmod(n, self.sheet.full + 1) if how.exclusive == 0 else (n, 0) for n in numbers]
+        kinds = [Kind(sight.densities[at - 1], how.host, full) for at, full in each]
+        return [(kind, row == n) for kind, n in zip(kinds, numbers, strict=True)]
+
+
+def _reached(most: Cells, seen: _Seen) -> Cells:
+    return most if seen.reached is None else np.where(seen.reached, most, 0)
+
+
+def _joined(more: Cells) -> tuple[Ints, Ints, Ints, Ints]:
+    """Columns of parents that have several; where each parent begins among these; their first and other columns."""
+    joined = more > 0
+    joined[:-1] |= joined[1:]
+    columns = np.flatnonzero(joined)
+    continued = more[columns] > 0
+    starts = np.flatnonzero(~continued)
+    return columns, starts, columns[starts], columns[continued]
