@@ -32,7 +32,7 @@ from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints
 from hanse.shape.fleet_frames import Frame
 from hanse.shape.fleet_rows import Part, Sheet, parents_in
 from hanse.shape.fleet_sums import Meanings, Rounding, Sums
-from hanse.shape.lens import Ladder, Refused, Table, layered
+from hanse.shape.lens import Ladder, Table
 from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
 from hanse.shape.shape import Shape
 
@@ -329,17 +329,23 @@ class Fleet:
 
 
 def _rounding(s: SetAsk, rungs: Ladder) -> Rounding | None:
-    """None if the list lacks one of the levels."""
-    depth = rungs.find(s.required) if s.required else rungs.depth + 1
-    layers = layered(s, rungs)
-    if depth is None or isinstance(layers, Refused):
+    """None if the list lacks one of the levels. As `layered`, counted from below."""
+    find, hosts = rungs.find, rungs.depth
+    depth = find(s.required) if s.required else hosts + 1
+    named = [level for level in (s.balanced, s.spread.level if s.spread else "") if level]
+    layers = [(find(x.level), x) for x in s.slices]
+    if depth is None or any(at is None for at, _ in layers) or any(find(level) is None for level in named):
         return None
-    layers = layers.bare if s.ragged else layers
-    floors = list(reversed(layers.floors))
+    floors, host, exclusive = [0] * (hosts + 1), 1, -1
+    for at, x in layers if not s.ragged else ():
+        level = hosts - (at or 0)
+        floors[level] = max(floors[level], x.size)
+        if x.exclusive:
+            exclusive = max(exclusive, level)
+    host = max(1, floors[0])
     while floors and not floors[-1]:
         floors.pop()
-    exclusive = rungs.depth - layers.exclusive if layers.exclusive >= 0 else -1
-    return Rounding(rungs.depth - depth, tuple(floors), layers.host, exclusive)
+    return Rounding(hosts - depth, tuple(floors[1:]), host, exclusive)
 
 
 def _softest(ask: Ask) -> Ask:

@@ -10,6 +10,7 @@ the part.
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -77,13 +78,29 @@ class Kind(NamedTuple):
         pods = [most // self.step * self.step for most in self.density.row(full)]
         return [most if not self.whole or free == self.whole else 0 for free, most in enumerate(pods)]
 
-    def rises(self, full: int) -> list[tuple[int, int]]:
-        """(free GPUs, how many more pods than with one less), where that is not zero."""
-        row = self.row(full)
-        if self.whole:  # no host has more free GPUs than it has GPUs
-            row[self.whole :] = [row[self.whole]] * (full + 1 - self.whole)
-        steps = zip([0, *row[:-1]], row, strict=True)
-        return [(free, pods - less) for free, (less, pods) in enumerate(steps) if pods != less]
+
+@lru_cache(maxsize=4_096)
+def _rises(kind: Kind, full: int) -> tuple[tuple[int, int], ...]:
+    """(free GPUs, how many more pods than with one less), where that is not zero, for 0..full free GPUs."""
+    row = kind.row(full)
+    if kind.whole:  # no host has more free GPUs than it has GPUs
+        row[kind.whole :] = [row[kind.whole]] * (full + 1 - kind.whole)
+    steps = zip([0, *row[:-1]], row, strict=True)
+    return tuple([(free, pods - less) for free, (less, pods) in enumerate(steps) if pods != less])
+
+
+class _Pattern(NamedTuple):
+    """Which hosts are alike to a pod set, whatever it asks of them.
+
+    Attributes:
+        layers: by class layer (number, by part and by column whether hosts have it), without number 0.
+        reached: see _Seen.
+        alone: all layers have one number, the same, and no part that is reached has other hosts.
+    """
+
+    layers: list[list[tuple[int, Flags, Cells]]]
+    reached: Flags | None
+    alone: bool
 
 
 _Layers = list[list[tuple[Kind, Flags, Cells]]]
@@ -114,7 +131,8 @@ class Sums:
         self._version = self._joins = -1
         self._widths: Ints = np.zeros(0, np.int64)  # columns of each part
         self._joined = (self._widths,) * 4  # see the function
-        self._asked: dict[Meanings, list[tuple[Rounding, Ints]]] = {}
+        self._asked: dict[bytes, list[tuple[int, Ints]]] = {}
+        self._patterns: dict[bytes, _Pattern] = {}
 
     def most(self, sight: Sight, how: Rounding) -> Cells | None:
         """By part, the most pods that one domain of the required level, or everything, can hold.
@@ -229,7 +247,7 @@ class Sums:
         if kind.summed:
             return np.asarray(hosts[first + sheet.full + SUMMED[kind.density.gpus]])
         total: Cells | None = None
-        for free, more in kind.rises(sheet.full):
+        for free, more in _rises(kind, sheet.full):
             pods = hosts[first + free]
             if not kind.density.gpus:
                 pods = pods.astype(np.int64)  # pods of a host are bounded by what is asked for alone
@@ -278,48 +296,53 @@ class Sums:
         self._version = sheet.version
         self._seen.clear()
         self._asked.clear()
+        self._patterns.clear()
         self._widths = np.diff(sheet.starts.now[-1], append=sheet.copies.used)
 
     def asked(self, means: Meanings) -> list[tuple[Rounding, Ints]]:
         """The different roundings here, each with the number of every part's pool; -1 where it is not its."""
         self._renewed()
-        found = self._asked.get(means)
+        told = means.number.tobytes()
+        found = self._asked.get(told)
         if found is None:
             if len(self._asked) >= _ASKED_KEPT_MAX:
                 self._asked.clear()
             slot, number = self.sheet.slot.now, means.number[self.sheet.ladder.now]
-            found = self._asked[means] = [
-                (how, np.where(number == n, slot, -1))
-                for n, how in enumerate(means.roundings, 1)
-                if (number == n).any()
-            ]
-        return found
+            different = (np.bincount(number)[1:].nonzero()[0] + 1).tolist()
+            found = self._asked[told] = [(n, np.where(number == n, slot, -1)) for n in different]
+        return [(means.roundings[n - 1], mine) for n, mine in found]
 
     def _looked(self, sight: Sight, how: Rounding) -> _Seen:
         sheet, classes = self.sheet, self.sheet.classes.now
         number = sight.density[classes]
         if how.exclusive == 0:
             number = np.where(number > 0, number * (sheet.full + 1) + sight.full[classes], 0)
-        kinds = [self._kinds(row, sight, how) for row in number]
-        taken = number > 0
-        reached = taken[0] if sheet.layers == 1 else np.asarray(taken.any(axis=0))
-        mixed = sheet.layers > 1 and bool((reached & (~taken & (classes >= 0)).any(axis=0)).any())
-        different = {kind for layer in kinds for kind, _ in layer}
-        only = different.pop() if len(different) == 1 and not mixed else None
-        widths = self._widths if only is None else self._widths * 0
-        layers: _Layers = [
-            [(kind, some, some.astype(sheet.dtype).repeat(widths)) for kind, some in layer] for layer in kinds
-        ]
-        return _Seen(layers, None if reached.all() else reached, only)
+        told = number.tobytes()
+        pattern = self._patterns.get(told)
+        if pattern is None:
+            if len(self._patterns) >= _SEEN_KEPT_MAX:
+                self._patterns.clear()
+            pattern = self._patterns[told] = self._pattern(number)
+        kinds: dict[int, Kind] = {}
+        for n in {n for layer in pattern.layers for n, _, _ in layer}:
+            at, full = divmod(n, sheet.full + 1) if how.exclusive == 0 else (n, 0)
+            kinds[n] = Kind(sight.densities[at - 1], how.host, full)
+        layers = [[(kinds[n], parts, columns) for n, parts, columns in layer] for layer in pattern.layers]
+        return _Seen(layers, pattern.reached, next(iter(kinds.values())) if pattern.alone else None)
 
-    def _kinds(self, row: Ints, sight: Sight, how: Rounding) -> list[tuple[Kind, Flags]]:
-        """Of one class layer."""
-        if how.exclusive != 0 and len(sight.densities) == 1:
-            return [(Kind(sight.densities[0], how.host, 0), row > 0)] if row.any() else []
-        numbers = (np.bincount(row)[1:].nonzero()[0] + 1).tolist()
-        each = [divmod(n, self.sheet.full + 1) if how.exclusive == 0 else (n, 0) for n in numbers]
-        kinds = [Kind(sight.densities[at - 1], how.host, full) for at, full in each]
-        return [(kind, row == n) for kind, n in zip(kinds, numbers, strict=True)]
+    def _pattern(self, number: Ints) -> _Pattern:
+        sheet, taken = self.sheet, number > 0
+        reached = np.asarray(taken.any(axis=0))
+        mixed = sheet.layers > 1 and bool((reached & (~taken & (sheet.classes.now >= 0)).any(axis=0)).any())
+        several = [(np.bincount(row)[1:].nonzero()[0] + 1).tolist() for row in number]
+        alone = not mixed and len({n for row in several for n in row}) == 1
+        widths = self._widths * (not alone)
+        layers: list[list[tuple[int, Flags, Cells]]] = []
+        for row, numbers in zip(number, several, strict=True):
+            flags = [row == n for n in numbers]
+            columns = [some.astype(sheet.dtype).repeat(widths) for some in flags]
+            layers.append(list(zip(numbers, flags, columns, strict=True)))
+        return _Pattern(layers, None if reached.all() else reached, alone)
 
 
 def _reached(most: Cells, seen: _Seen) -> Cells:
