@@ -79,7 +79,7 @@ def _pod_set(pod_set: PodSet) -> dict[str, object]:
         **({"min_count": pod_set.min_count} if pod_set.min_count != pod_set.count else {}),
         **_template(pod_set.template),
         **_given(
-            resources=_resources(pod_set.resources),
+            resources=amounts_form(pod_set.resources),
             flavors=list(pod_set.flavors),
             selector=_selector(pod_set.selector),
             tolerations=[_toleration(one) for one in pod_set.tolerations],
@@ -103,7 +103,8 @@ def _volume(volume: Volume) -> dict[str, object]:
     return {"name": volume.name, "kind": volume.kind.name.lower(), **optional}
 
 
-def _resources(resources: Mapping[str, int]) -> dict[str, object]:
+def amounts_form(resources: Mapping[str, int]) -> dict[str, object]:
+    """Amounts as quantities."""
     return {name: _quantity(name, value) for name, value in resources.items()}
 
 
@@ -116,11 +117,12 @@ def _quantity(name: str, value: int) -> object:
 
 
 def _selector(selector: Selector) -> object:
-    terms = [[_requirement(one) for one in term] for term in selector.terms]
+    terms = [[requirement_form(one) for one in term] for term in selector.terms]
     return terms[0] if len(terms) == 1 else terms
 
 
-def _requirement(one: Requirement) -> dict[str, object]:
+def requirement_form(one: Requirement) -> dict[str, object]:
+    """A requirement as `{key, operator, values}`."""
     return {"key": one.key, "operator": _OPERATORS[one.operator], **_given(values=list(one.values))}
 
 

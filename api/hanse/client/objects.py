@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from hanse.manifests.resource_files import ResourceSpec
 
 ConfigMessage: TypeAlias = config_pb2.Flavor | config_pb2.PriorityClass | config_pb2.Cohort | queue_pb2.Queue
-ConfigSource: TypeAlias = str | bytes | Sequence[ConfigMessage]
-"""An operator file as text, or objects."""
+ConfigSource: TypeAlias = "str | bytes | Sequence[ConfigMessage] | Sequence[ResourceSpec]"
+"""An operator file as text, or objects: messages, or what a file was read to."""
 
 
 def objects_of(source: ConfigSource, *, filename: str = "") -> list[ConfigObject]:
@@ -29,7 +29,7 @@ def objects_of(source: ConfigSource, *, filename: str = "") -> list[ConfigObject
     return [_object(message) for message in source]
 
 
-def _object(message: ConfigMessage) -> ConfigObject:
+def _object(message: "ConfigMessage | ResourceSpec") -> ConfigObject:
     match message:
         case config_pb2.Flavor():
             return ConfigObject(flavor=message)
@@ -39,6 +39,8 @@ def _object(message: ConfigMessage) -> ConfigObject:
             return ConfigObject(cohort=message)
         case queue_pb2.Queue():
             return ConfigObject(queue=message)
+        case _:
+            return object_of_spec(message)
 
 
 def object_of_spec(spec: "ResourceSpec") -> ConfigObject:

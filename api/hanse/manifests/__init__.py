@@ -12,6 +12,7 @@ so that what is found out later (no such queue, no such level) is told in the us
 
     convert(text)         -> Converted       jobs, and what was not mapped
     read_resources(text)  -> (QueueSpec | Cohort | Flavor | PriorityClass, …)
+    read_kueue(text)      -> ImportedConfig  the same objects, from Kueue's, and levels of topologies
     to_json(converted)    -> the JSON of `hanse convert FILE -o json`
     plain(text), to_yaml(value)              for files and output of our own: nobody else knows PyYAML
 """
@@ -19,6 +20,7 @@ so that what is found out later (no such queue, no such level) is told in the us
 from hanse.manifests.conversion import convert
 from hanse.manifests.converted import Converted, ImportedJob, Origin, Unmapped
 from hanse.manifests.json_form import ConvertedJson, to_json
+from hanse.manifests.kueue_config import ImportedConfig, ImportedLevels, read_kueue
 from hanse.manifests.reader import MANIFEST_BYTES_MAX, plain
 from hanse.manifests.resource_files import QueueSpec, ResourceSpec, read_resources
 from hanse.manifests.yaml_text import to_yaml
@@ -27,13 +29,16 @@ __all__ = [
     "MANIFEST_BYTES_MAX",
     "Converted",
     "ConvertedJson",
+    "ImportedConfig",
     "ImportedJob",
+    "ImportedLevels",
     "Origin",
     "QueueSpec",
     "ResourceSpec",
     "Unmapped",
     "convert",
     "plain",
+    "read_kueue",
     "read_resources",
     "to_json",
     "to_yaml",

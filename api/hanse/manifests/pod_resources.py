@@ -6,6 +6,7 @@ requests. Resources of the pod as a whole replace that sum for cpu, memory and h
 The rules are those of `k8s.io/component-helpers/resource.PodRequests` and of the API server's defaults.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -129,7 +130,12 @@ def amounts_of(resources: Field) -> Resources:
     Raises:
         InvalidArgument: reason QUANTITY (also for a part of a device) or RESOURCE_INVALID.
     """
-    return Resources({name: _amount(name, field) for name, field in resources.entries()})
+    return amounts_of_pairs(resources.entries())
+
+
+def amounts_of_pairs(pairs: Iterable[tuple[str, Field]]) -> Resources:
+    """The same of names and quantities that stand apart."""
+    return Resources({name: _amount(name, field) for name, field in pairs})
 
 
 def _amount(name: str, field: Field) -> int:

@@ -11,6 +11,8 @@ from hanse.cli.session import session_of
 from hanse.model.errors import HanseError, InvalidArgument
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from hanse.api.v1.config_service_pb2 import AppliedObject
     from hanse.client import AsyncClient
 
@@ -37,15 +39,25 @@ def apply(
             raise Failure(error, file=name) from None
 
     results = session.ask(applied)
-    refused = [_error(one) for one in results if one.HasField("error")]
-    if refused:
-        raise Failure(*refused, file=name)
+    value = told_objects(results, name)
 
     from hanse.cli.show.submitted import applied_page
+
+    session.say(value, lambda paper: applied_page(results, paper))
+
+
+def told_objects(results: "Sequence[AppliedObject]", file: str) -> dict[str, object]:
+    """What became of objects, for programs.
+
+    Raises:
+        Failure: some were refused.
+    """
     from hanse.wire.json import message_to_json
 
-    value = {"objects": [message_to_json(one) for one in results]}
-    session.say(value, lambda paper: applied_page(results, paper))
+    refused = [_error(one) for one in results if one.HasField("error")]
+    if refused:
+        raise Failure(*refused, file=file)
+    return {"objects": [message_to_json(one) for one in results]}
 
 
 def _error(result: "AppliedObject") -> HanseError:
