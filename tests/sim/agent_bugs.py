@@ -1,6 +1,6 @@
 """Deliberate bugs in what runs beside a cluster: records, epochs, releases, summaries."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any
@@ -67,6 +67,24 @@ def hold_half(stack: ExitStack) -> None:
         return prepare(cluster, op)
 
     swap(stack, simulated, "prepare", halved)
+
+
+def start_at_once(stack: ExitStack) -> None:
+    """P15: an agent places and starts what it is told to, whether or not the federation recovers."""
+    to_place, prepare = original(Gangs, "to_place"), original(Gangs, "_prepare_start")
+
+    def forgetting(work: Callable[..., Any]) -> Callable[..., Any]:
+        def done(self: Gangs, *args: Any) -> Any:
+            recovering, self.recovering = self.recovering, False
+            try:
+                return work(self, *args)
+            finally:
+                self.recovering = recovering
+
+        return done
+
+    swap(stack, Gangs, "to_place", property(forgetting(to_place.fget)))
+    swap(stack, Gangs, "_prepare_start", forgetting(prepare))
 
 
 def release_at_once(stack: ExitStack) -> None:

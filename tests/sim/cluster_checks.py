@@ -74,10 +74,10 @@ class ObservedEngine(Engine):
 
 @dataclass(slots=True)
 class _JobPods:
-    """What runs of one job, and what was ever created."""
+    """What runs of one job, and what was ever created in which life of the store."""
 
     occupying: dict[tuple[PoolName, GangId], int] = field(default_factory=dict)
-    created: dict[tuple[Attempt, Part, str, int], PoolName] = field(default_factory=dict)
+    created: dict[tuple[int, Attempt, Part, str, int], PoolName] = field(default_factory=dict)
 
 
 class ClusterChecks:
@@ -90,9 +90,20 @@ class ClusterChecks:
         self._newest: dict[tuple[PoolName, JobId], Attempt] = {}
         self._ever_started: dict[str, None] = {}
         self._parts: dict[tuple[JobId, Attempt], int] = {}
+        self._held_in: dict[tuple[PoolName, GangId], int] = {}
         self._node_changed_s: dict[tuple[PoolName, int], float] = {}
 
     # ---- what others tell
+
+    def restarted(self) -> None:
+        """The store was set back; attempts are counted anew."""
+        self._newest.clear()
+        for binding in self._view.bindings.values():
+            self.binding_seen(binding)
+
+    def _is_behind(self, engine: Engine) -> bool:
+        """Whether its agent has not attached since the store was set back: it does what was right before (P15)."""
+        return engine.claim.epoch.incarnation < self._view.incarnation
 
     def binding_seen(self, binding: SeenBinding) -> None:
         """A binding was written: what it ever asked for counts, since an agent may act on what it read."""
@@ -129,9 +140,11 @@ class ClusterChecks:
             case Hold():
                 self._held(engine, change, now_s)
             case Forget():
-                self._forgot(engine.pool, change.gang)
+                if not self._is_behind(engine):
+                    self._forgot(engine.pool, change.gang)
             case Claim():
-                self._claimed(engine.pool, change)
+                if not self._is_behind(engine):
+                    self._claimed(engine.pool, change)
             case _:
                 return
 
@@ -144,6 +157,9 @@ class ClusterChecks:
 
     def _held(self, engine: ObservedEngine, hold: Hold, now_s: float) -> None:
         pool, gang = engine.pool, hold.gang
+        self._held_in[pool, gang] = engine.claim.epoch.incarnation
+        if self._is_behind(engine):
+            return
         binding = self._view.bindings.get(keys.binding(pool, gang.job, gang.attempt, gang.part))
         if binding is None:
             self._accuse("S4", f"{pool} holds {_name(gang)}, which is not bound there", gang.job, pool)
@@ -182,7 +198,8 @@ class ClusterChecks:
                 self._accuse("S1", what, hold.gang.job, engine.pool)
 
     def _forgot(self, pool: PoolName, gang: GangId) -> None:
-        created = any((attempt, part) == gang[1:] for attempt, part, _, _ in self._pods_of(gang.job).created)
+        life = self._held_in.get((pool, gang), 0)
+        created = any((life, *gang[1:]) == pod[:3] for pod in self._pods_of(gang.job).created)
         binding = self._view.bindings.get(keys.binding(pool, gang.job, gang.attempt, gang.part))
         if created and binding is not None and binding.value.desired != Desired.STOP:
             self._accuse("S3", f"{pool} forgot {_name(gang)} while it is desired (P7, P12)", gang.job, pool)
@@ -204,26 +221,29 @@ class ClusterChecks:
         pods = self._pods_of(fact.gang.job)
         here = (engine.pool, fact.gang)
         if fact.kind == FactKind.STARTED:
-            self._check_start(engine.pool, fact.gang, fact.sets, pods)
+            self._check_start(engine, fact.gang, fact.sets, pods)
         if fact.counts.occupying:
             pods.occupying[here] = fact.counts.occupying
         else:
             pods.occupying.pop(here, None)
 
-    def _check_start(self, pool: PoolName, gang: GangId, sets: tuple[HeldSet, ...], pods: _JobPods) -> None:
+    def _check_start(self, engine: ObservedEngine, gang: GangId, sets: tuple[HeldSet, ...], pods: _JobPods) -> None:
+        pool = engine.pool
         for other_pool, other in pods.occupying:
             if other.attempt != gang.attempt or (other == gang and other_pool != pool):
                 what = f"{pool} starts pods of {_name(gang)} while {other_pool} has pods of {_name(other)}"
                 self._accuse("S3", what, gang.job, pool, other_pool)
         for held in sets:
             for rank in range(held.first_rank, held.first_rank + _pods(held)):
-                pod = (gang.attempt, gang.part, held.name, rank)
+                pod = (self._held_in.get((pool, gang), 0), gang.attempt, gang.part, held.name, rank)
                 before = pods.created.get(pod)
                 pods.created[pod] = pool
                 if before is not None:
                     what = f"{pool} runs {held.name}-{rank} of {_name(gang)}, which {before} ran before"
                     self._accuse("S3", what, gang.job, pool, before)
         key = keys.binding(pool, gang.job, gang.attempt, gang.part)
+        if self._is_behind(engine):
+            return
         if key not in self._view.bindings:
             self._accuse("S4", f"{pool} starts {_name(gang)}, which is not bound there", gang.job, pool)
         elif key not in self._ever_started:

@@ -52,6 +52,7 @@ REFUSALS: Final = {"foreign_every_s": 4.0, "node_mark_every_s": 8.0, "store_repl
 HOLDS: Final = {"job_hold_every_s": 4.0}
 LIMITS: Final = {"limit_every_s": 3.0}
 DRAINS: Final = {"drain_every_s": 4.0, "watch_lag_s": 1.0}
+RESTORES: Final = {"restore_every_s": 6.0}
 FORGETFUL: Final = {"retain_age_s": 2.0}
 
 _ALL: Final = (
@@ -72,6 +73,8 @@ _ALL: Final = (
     Mutant("p11-untouched", "a part is released without touching the job", 60, global_bugs.release_untouched),
     Mutant("p12-drop-at-stop", "a binding goes when it is told to stop", 20, global_bugs.drop_at_stop),
     Mutant("p13-no-success", "who succeeds while stopping runs again", 150, global_bugs.forget_success, SLOW_STARTS),
+    Mutant("p15-no-wait", "jobs are bound before every pool has come back", 100, global_bugs.bind_at_once, RESTORES),
+    Mutant("p15-no-freeze", "what is bound starts before that", 150, agent_bugs.start_at_once, RESTORES),
     Mutant("attempt-check", "reports of any attempt are taken", 160, global_bugs.no_attempt_check, REFUSALS),
     Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
     Mutant("release-skipped", "a gang is released before its pods are gone", 80, agent_bugs.release_at_once),

@@ -16,6 +16,7 @@ from hanse.store.contract import Put, Txn
 from hanse.store.schema import BindingValue, decode
 from tests.sim import strangers
 from tests.sim.fleet import GPU, GPUS_PER_NODE, PER_GPU
+from tests.sim.store import Backup
 from tests.sim.swarm import Swarm
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Nemesis:
         self._tasks: list[asyncio.Task[None]] = []
         self._names = 0
         self._people: People | None = None
+        self._backup: Backup | None = None
 
     def begin(self, swarm: Swarm) -> None:
         """Start every fault that the swarm has."""
@@ -102,6 +104,7 @@ class Nemesis:
             "replica_pause_every_s": self._pause_replica,
             "clock_step_every_s": self._step_clock,
             "stranger_agent_every_s": self._dial_as_stranger,
+            "restore_every_s": self._restore_store,
         }
 
     async def _run(self, every_s: float, strike: Callable[[], None]) -> None:
@@ -121,6 +124,20 @@ class Nemesis:
         span_s = self._span(SHORT_S)
         self._world.note(f"the store is down for {span_s:.1f}s")
         self._world.store_weather.take_down(span_s)
+
+    def _restore_store(self) -> None:
+        """A backup is made, and after a while it is all that is left."""
+        backup = self._world.store.backup()
+        joined = len(self._world.view.configs) == len(self._world.pools)  # what joins later, nobody waits for
+        if self._backup is None and joined:
+            self._world.note(f"a backup is made at revision {backup.revision}")
+            self._backup = backup
+            self._later(self._span(LONG_S), self._set_back)
+
+    def _set_back(self) -> None:
+        backup, self._backup = self._backup, None
+        if backup is not None and self._tasks:  # faults have not stopped yet
+            self._world.loop.world_task(self._world.restore(backup), name="restore")
 
     def _store_cut(self) -> None:
         site = self._rng.choice(self._world.replicas)

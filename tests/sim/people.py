@@ -51,12 +51,13 @@ class Books:
     Attributes:
         asked: every job that was ever sent, whether or not anybody heard of it; ids follow from the requests.
         specs: jobs that were acknowledged.
+        by_request: what each request was answered with, in each life of the store.
     """
 
     def __init__(self) -> None:
         self.asked: dict[JobId, JobSpec] = {}
         self.specs: dict[JobId, JobSpec] = {}
-        self.by_request: dict[str, tuple[JobId, ...]] = {}
+        self.by_request: dict[tuple[str, int], tuple[JobId, ...]] = {}
         self.refused: dict[str, str] = {}
         self.open_calls = 0
 
@@ -138,9 +139,14 @@ class People:
 
     async def _insist(self, method: str, request: Message) -> Message | HanseError:
         """Repeat a call until it is answered; an answer may be a refusal."""
+        era = self._world.store.era
         while True:
             try:
-                return await self._world.call(method, request, CALL_DEADLINE_S)
+                answer = await self._world.call(method, request, CALL_DEADLINE_S)
+                if era == self._world.store.era:
+                    return answer
+                # It may be of a store that is no more. Ask the one that is.
+                era = self._world.store.era
             except (Unavailable, ResourceExhausted, TimeoutError) as error:
                 self._world.story.note(f"hears no answer to {method}: {error}")
                 await asyncio.sleep(self._rng.uniform(*RETRY_S))
@@ -175,7 +181,7 @@ class People:
         if weather.hits(swarm.user_repeat_p):
             await asyncio.sleep(self._rng.uniform(*AWAY_S))
             self._settle(request, batch, await self._insist("SubmitJobs", request))
-            if request.request_id in self.books.by_request:
+            if (request.request_id, self._world.store.era) in self.books.by_request:
                 await self._reuse(request)
 
     async def _shout(self, request: Message) -> None:
@@ -190,8 +196,9 @@ class People:
         other = job_service_pb2.SubmitJobsRequest()
         other.CopyFrom(request)
         other.jobs[0].name += "-other"
+        era = self._world.store.era
         answer = await self._insist("SubmitJobs", other)
-        if not isinstance(answer, AlreadyExists):
+        if not isinstance(answer, AlreadyExists) and era == self._world.store.era:
             self._world.court.accuse("S8", f"request {request.request_id} was accepted with two bodies: {answer}")
 
     def _settle(
@@ -206,13 +213,13 @@ class People:
         ids = tuple(JobId(job.id) for job in answer.jobs)
         if not any(ids):
             return  # nothing was stored, and nothing is remembered: the same request may fare better another time
-        known = self.books.by_request.setdefault(request.request_id, ids)
+        known = self.books.by_request.setdefault((request.request_id, self._world.store.era), ids)
         if known != ids:
             self._world.court.accuse(
                 "S8", f"{request.request_id} was answered with {known} and with {ids}", *known, *ids
             )
         for job, spec in zip(ids, batch, strict=True):
-            if job and job not in self.books.specs:
+            if job:
                 self.books.specs[job] = spec
                 self._world.story.note(f"hears that {job} ({spec.name}) is accepted", job)
                 self._world.store_checks.acknowledged(job)

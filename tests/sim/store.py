@@ -14,6 +14,7 @@ with the transaction that made it. `FaultyStore` is one client's way to it. What
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Protocol, Self, TypeVar
 
@@ -21,6 +22,7 @@ from hanse.kit.clock import Clock
 from hanse.model.ids import queue_of
 from hanse.store import keys
 from hanse.store.contract import (
+    KEYS_END,
     RANGE_ITEMS_MAX,
     READ_DEADLINE_S,
     WRITE_DEADLINE_S,
@@ -28,6 +30,8 @@ from hanse.store.contract import (
     Compacted,
     Conflict,
     Event,
+    EventKind,
+    KeyValue,
     LeaseGone,
     Outcome,
     RangeResult,
@@ -38,7 +42,10 @@ from hanse.store.contract import (
     Watch,
     WatchBatch,
 )
+from hanse.store.feed import WatchHub
+from hanse.store.leases import LeaseKeeper
 from hanse.store.memory import MemoryStore
+from hanse.store.mvcc import Mvcc
 from tests.sim.loop import Actor, Life
 from tests.sim.story import Story
 from tests.sim.telling import told_txn
@@ -71,9 +78,38 @@ class ObservedStore(MemoryStore):
         super().__init__(clock)
         self._observer = observer
 
+        self.era = 0  # how often it was restored
+
     @property
     def revision(self) -> int:
         return self._mvcc.revision
+
+    def backup(self) -> "Backup":
+        """Everything as it is now."""
+        items, _ = self._mvcc.page("", KEYS_END, limit=10**9, at_revision=self.revision)
+        return Backup(self.revision, tuple(items), {lease: self._leases._ttl_s[lease] for lease in self._lease_keys})
+
+    def restore(self, backup: "Backup") -> None:
+        """Set everything back: revisions and attempts are given anew, leases run anew, nobody's history is left.
+
+        Who was connected before is so no more; what is still on its way does not arrive.
+        """
+        self.era += 1
+        self._hub.close("the store was restored")
+        self._leases.close()
+        self._mvcc = Mvcc()
+        for kv in sorted(backup.items, key=lambda kv: kv.mod_revision):
+            self._mvcc.append([Event(EventKind.PUT, kv)], revision=kv.mod_revision)
+        self._mvcc.revision = backup.revision
+        self._mvcc.compact(backup.revision)
+        self._hub = WatchHub(self, revision=backup.revision)
+        self._leases = LeaseKeeper(self._leases._clock, self._expire)
+        self._lease_keys = {lease: {} for lease in backup.leases}
+        for lease, ttl_s in backup.leases.items():
+            self._leases.grant(lease, ttl_s)
+        for kv in backup.items:
+            if kv.lease:
+                self._lease_keys[kv.lease][kv.key] = None
 
     @property
     def sessions(self) -> tuple[int, ...]:
@@ -91,6 +127,15 @@ class ObservedStore(MemoryStore):
         if isinstance(outcome, Committed):
             self._observer.committed(outcome.revision, txn, author, late=late)
         return outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a store held at one revision; `leases`: their times to live, in seconds."""
+
+    revision: int
+    items: tuple[KeyValue, ...]
+    leases: dict[int, float]
 
 
 class StoreWeather:
@@ -144,6 +189,7 @@ class FaultyStore:
 
     def __init__(self, core: ObservedStore, actor: Actor, weather: StoreWeather, story: Story) -> None:
         self._core = core
+        self._era = core.era
         self._actor = actor
         self._weather = weather
         self._common = weather.common
@@ -203,7 +249,13 @@ class FaultyStore:
         """The store outlives its clients."""
 
     def _send(self, call: Callable[[], Awaitable[T]], name: str) -> Answer[T]:
-        return send_call(self._common, self._common.swarm.store_lag_s, call, name)
+        return send_call(self._common, self._common.swarm.store_lag_s, lambda: self._reached(call), name)
+
+    async def _reached(self, call: Callable[[], Awaitable[T]]) -> T:
+        """The call arrives, unless the store that it was for is gone."""
+        if self._era != self._core.era:
+            raise StoreUnavailable("the store was restored; nothing was done")
+        return await call()
 
     async def _ask(self, call: Callable[[], Awaitable[T]], deadline_s: float) -> T:
         """A call that may be repeated, so its loss is harmless."""
@@ -236,8 +288,8 @@ class FaultyStore:
         began_s = self._common.loop.time()
         await self._weather.delay(txn, delay_s)
         try:
-            outcome = await self._core.apply(txn, self._actor, late=True)
-        except LeaseGone:
+            outcome = await self._reached(lambda: self._core.apply(txn, self._actor, late=True))
+        except (LeaseGone, StoreUnavailable):
             return
         late_s = self._common.loop.time() - began_s
         self._story.note(f"a transaction of {self._actor.name}, {late_s:.1f}s late, {_told(txn, outcome)}")

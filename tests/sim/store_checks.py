@@ -43,6 +43,17 @@ class StoreChecks:
         self._cancelled: dict[JobId, None] = {}
         self._held: dict[JobId, None] = {}
         self._granted: dict[str, Author] = {}
+        self._undone: dict[JobId, None] = {}
+
+    def restarted(self) -> None:
+        """The store was set back: what was acknowledged after the backup is forgotten by the operator's own order."""
+        self._attempts = {job: state.attempt for job, state in self._view.states.items()}
+        self._dropped = {job: None for job in self._dropped if job not in self._view.states}
+        undone = [job for job in self._acknowledged if not self._is_there(job)]
+        self._undone.update(dict.fromkeys(undone))
+        for job in undone:
+            del self._acknowledged[job]
+        self._cancelled, self._held, self._granted = {}, {}, {}
 
     # ---- by every revision
 
@@ -270,6 +281,7 @@ class StoreChecks:
         if not self._is_there(job):
             self._accuse("S8", f"{job} was acknowledged and is not in the store", job)
         self._acknowledged[job] = None
+        self._undone.pop(job, None)
 
     def held(self, job: JobId) -> None:
         """A user was told that this job is on hold: it waits until somebody wants to release it, or it ends."""
@@ -297,8 +309,8 @@ class StoreChecks:
                 self._accuse("S8", f"{job} was acknowledged and is lost", job)
 
     def is_dropped(self, job: JobId) -> bool:
-        """The job had ended and has left the store."""
-        return job in self._dropped
+        """The job had ended and has left the store, or the store was set back to before it."""
+        return job in self._dropped or job in self._undone
 
     def _is_there(self, job: JobId) -> bool:
         items = self._view.items

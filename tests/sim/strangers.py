@@ -33,16 +33,14 @@ ANSWER_MAX_S: Final = 20.0
 Near = Stream[pb.AttachRequest, pb.AttachResponse]
 Far = Stream[pb.AttachResponse, pb.AttachRequest]
 
-AGENTS: Final[dict[str, Callable[[Hello], Hello]]] = {
-    "of another federation": lambda hello: replace(hello, federation=OTHER),
-    "that has seen a later life of the store": lambda hello: replace(
-        hello, epoch=Epoch(hello.epoch.incarnation + 1, 1)
-    ),
-    "of another version": lambda hello: replace(hello, version=LINK_VERSION + 1),
-    "of another cluster": lambda hello: replace(hello, cluster_uid="cluster-elsewhere"),
-    "without a proper name": lambda hello: replace(hello, pool=PoolName("A pool/with a name")),
+AGENTS: Final[dict[str, Callable[[Hello, int], Hello]]] = {
+    "of another federation": lambda hello, life: replace(hello, federation=OTHER),
+    "that has seen a later life of the store": lambda hello, life: replace(hello, epoch=Epoch(life + 1, 1)),
+    "of another version": lambda hello, life: replace(hello, version=LINK_VERSION + 1),
+    "of another cluster": lambda hello, life: replace(hello, cluster_uid="cluster-elsewhere"),
+    "without a proper name": lambda hello, life: replace(hello, pool=PoolName("A pool/with a name")),
 }
-"""By what is wrong with it, what it says instead of the pool's own agent."""
+"""By what is wrong with it, what it says instead of the pool's own agent, in this life of the store."""
 
 REPLICAS: Final[dict[str, Callable[[Epoch], tuple[str, Epoch]]]] = {
     "of another federation": lambda epoch: (OTHER, Epoch(epoch.incarnation, FAR)),
@@ -55,8 +53,9 @@ REPLICAS: Final[dict[str, Callable[[Epoch], tuple[str, Epoch]]]] = {
 async def agent(world: "World", site: "PoolSite", near: Near, wrong: str) -> None:
     """Say hello as an agent of that cluster would, but for what is wrong; a welcome is a violation."""
     claim = site.engine.claim
-    if not claim.federation:
+    if not claim.federation or site.name not in world.view.configs:
         return  # nothing is known of the pool yet that could be wrong
+    era = world.store.era
     proper = Hello(
         version=LINK_VERSION,
         pool=site.name,
@@ -69,14 +68,14 @@ async def agent(world: "World", site: "PoolSite", near: Near, wrong: str) -> Non
     )
     try:
         async with asyncio.timeout(ANSWER_MAX_S):
-            await near.send(to_replica(AGENTS[wrong](proper)))
+            await near.send(to_replica(AGENTS[wrong](proper, world.view.incarnation)))
             answer: Any = from_replica(await near.receive())  # Any: whatever a replica may say
     except (StreamClosed, TimeoutError):
         return
     finally:
         near.close()
     world.note(f"an agent {wrong} hears {answer}", site.name)
-    if not isinstance(answer, Refusal):
+    if not isinstance(answer, Refusal) and era == world.store.era:
         world.court.accuse("S4", f"an agent {wrong} was attached as {site.name}", site.name)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from hanse.link.v1 import link_pb2
 from hanse.model.ids import PoolName
 from hanse.simcluster.engine import Engine
-from hanse.simcluster.inputs import Hold
+from hanse.simcluster.inputs import EpochId, Hold
 from tests.sim import rooms
 from tests.sim.fleet import GPU
 from tests.sim.liveness import Unsettled
@@ -43,7 +43,7 @@ class SummaryChecks:
 
     def said(self, engine: Engine, summary: link_pb2.Summary) -> None:
         """An agent of this cluster has sent a summary."""
-        if summary.epoch.revision != engine.claim.epoch.revision:
+        if EpochId(summary.epoch.incarnation, summary.epoch.revision) != engine.claim.epoch:
             return
         pool = self._pools.setdefault(PoolName(summary.pool), _Pool())
         taken = sum(
@@ -59,7 +59,8 @@ class SummaryChecks:
         """The cluster holds a gang: every summary that claimed to have placed it must have counted it."""
         pool = self._pools.setdefault(PoolName(engine.spec.name), _Pool())
         for said in pool.said:
-            same_epoch = said.summary.epoch.revision == engine.claim.epoch.revision
+            epoch = said.summary.epoch
+            same_epoch = EpochId(epoch.incarnation, epoch.revision) == engine.claim.epoch
             if same_epoch and said.summary.observed_revision >= hold.revision:
                 said.at_most -= gpus_of(hold)
                 self._judge(said)

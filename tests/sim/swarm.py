@@ -19,6 +19,7 @@ class Swarm:
     """Sizes, rates and probabilities of one run. `*_every_s`: mean time between two, 0 for never; `*_p`: of each.
 
     Attributes:
+        restore_every_s: a backup of the store is made, and the store set back to it a while later.
         faults_s: how long faults last, virtual seconds.
         store_lag_s, link_lag_s, bus_lag_s, cluster_lag_s: mean time of one message.
         store_reply_lost_p: a transaction is applied, its answer lost.
@@ -45,6 +46,7 @@ class Swarm:
     store_request_lost_p: float = NEVER
     store_late_p: float = 0.5
     store_down_every_s: float = NEVER
+    restore_every_s: float = NEVER
     store_cut_every_s: float = NEVER
     watch_lag_s: float = 0.01
     watch_cut_every_s: float = NEVER
@@ -144,6 +146,7 @@ LATEST_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "drains": ("drain_every_s",),
     "limited queues": ("limit_every_s",),
     "stray messages": ("link_stray_p",),
+    "restores": ("restore_every_s",),
     "strangers": ("stranger_agent_every_s", "stranger_replica_p"),
 }
 """Drawn after those, for the same reason."""

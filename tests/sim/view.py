@@ -4,7 +4,7 @@ It decodes values by the schema and trusts nothing else of the product: no snaps
 the store itself at the moment of the commit, so it is never late.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -70,6 +70,18 @@ class StoreView:
             else:
                 self.items.pop(event.kv.key, None)
             self._decode(event.kv.key, event.kv if event.kind is EventKind.PUT else None)
+
+    def restart(self, revision: int, items: Iterable[KeyValue]) -> None:
+        """The store was set back to this."""
+        self.__init__()  # type: ignore[misc]  # the same object, since every checker has it
+        self.apply(revision, tuple(Event(EventKind.PUT, kv) for kv in items))
+        self.before, self.events = {}, ()
+
+    @property
+    def incarnation(self) -> int:
+        """Which life of the store this is."""
+        kv = self.items.get(keys.INCARNATION)
+        return int(kv.value) if kv is not None else 0
 
     def revision_of(self, key: str) -> int:
         """Modification revision before the last revision was made, 0 if the key was absent."""

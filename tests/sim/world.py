@@ -20,6 +20,7 @@ from hanse.link.v1 import link_pb2
 from hanse.model.errors import HanseError, Unavailable
 from hanse.model.ids import JobId, PoolName
 from hanse.model.lifecycle import State, decode_state
+from hanse.scheduler.shell.recovery import raise_incarnation
 from hanse.simcluster.cluster import SimCluster
 from hanse.simcluster.facts import Fact, FactKind
 from hanse.simcluster.inputs import Accept, Hold, Input, RestoreNodes, pack
@@ -35,7 +36,7 @@ from tests.sim.fleet import Fleet
 from tests.sim.guard_checks import GuardChecks
 from tests.sim.link import LinkConnection, Network
 from tests.sim.loop import Actor, Life, SimClock, SimLoop
-from tests.sim.store import FaultyStore, ObservedStore, StoreWeather
+from tests.sim.store import Backup, FaultyStore, ObservedStore, StoreWeather
 from tests.sim.store_checks import StoreChecks
 from tests.sim.story import Story
 from tests.sim.summary_checks import SummaryChecks
@@ -111,6 +112,7 @@ class World:
         self.guard_checks = GuardChecks(self.view, self.court)
         self.cluster_checks = ClusterChecks(self.view, self.court)
         self.summary_checks = SummaryChecks(self.court)
+        self.restoring = False
         self.request_lost: Callable[[str, Txn], None] = lambda client, txn: None
         self.store_weather = StoreWeather(self.weather, lambda client, txn: self.request_lost(client, txn))
         self.bus_weather = BusWeather(self.weather)
@@ -143,9 +145,24 @@ class World:
         replicas: list[Process] = [site.process for site in self.replicas if site.process is not None]
         return replicas + [agent for pool in self.pools for agent in pool.agents]
 
+    async def restore(self, backup: Backup) -> None:
+        """An operator ends every replica, sets the store back, raises its incarnation, and starts all again (P15)."""
+        self.note(f"the store is set back from revision {self.store.revision} to {backup.revision}")
+        self.restoring = True
+        for site in self.replicas:
+            self.kill_replica(site)
+        self.store.restore(backup)
+        self.view.restart(backup.revision, backup.items)
+        self.store_checks.restarted()
+        self.cluster_checks.restarted()
+        await raise_incarnation(self.store)
+        self.restoring = False
+        for site in self.replicas:
+            self.ensure_replica(site)
+
     def ensure_replica(self, site: ReplicaSite) -> None:
         """Start it if it does not run."""
-        if site.process is not None:
+        if site.process is not None or self.restoring:
             return
         site.runs += 1
         actor = Actor(site.name, site.runs)

@@ -66,6 +66,13 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Tidied:
+    """Everything that runs in the cluster is desired under this epoch; said while the federation recovers (P15)."""
+
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
 class Heartbeat:
     """The sender is alive."""
 

@@ -63,7 +63,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """One message: a piece of a complete set (from `complete_begin` to `complete_end`), or a change."""
+    """One message: a piece of a complete set (from `complete_begin` to `complete_end`), or a change.
+
+    `recovering`: until a message says otherwise, nothing is placed or started that is not in the cluster (P15).
+    """
 
     epoch: Epoch
     revision: int
@@ -71,3 +74,4 @@ class Desired:
     complete_end: bool = False
     bindings: tuple[Binding, ...] = ()
     removed: tuple[GangKey, ...] = ()
+    recovering: bool = False

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, TypeVar, assert_never
 
 from hanse.link.v1 import link_pb2 as pb
-from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
+from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Tidied, Welcome
 from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
 from hanse.model.detail import DetailReply, DetailRequest
 from hanse.model.errors import InvalidArgument
@@ -42,7 +42,7 @@ DESIRED_BINDINGS_MAX: Final = 256
 DESIRED_SPEC_BYTES_MAX: Final = 1_000_000
 """Specs in one message, in bytes; a single larger one still travels, alone."""
 
-FromAgent = Hello | Reports | PoolSummary | DetailReply | Heartbeat
+FromAgent = Hello | Reports | PoolSummary | DetailReply | Heartbeat | Tidied
 FromReplica = Welcome | Refusal | Desired | Acknowledged | Settings | DetailRequest | Heartbeat
 
 E = TypeVar("E", DesiredAction, GangStatus, Reason, Operator)
@@ -79,6 +79,8 @@ def to_replica(value: FromAgent) -> pb.AttachRequest:
             return pb.AttachRequest(detail_reply=reply_to_wire(value))
         case Heartbeat():
             return pb.AttachRequest(heartbeat=pb.Heartbeat(sequence=value.sequence))
+        case Tidied():
+            return pb.AttachRequest(tidied=pb.Tidied(epoch=epoch_to_wire(value.epoch)))
         case _:
             assert_never(value)
 
@@ -100,6 +102,8 @@ def from_agent(frame: pb.AttachRequest) -> FromAgent:
             return reply_from_wire(frame.detail_reply)
         case "heartbeat":
             return Heartbeat(frame.heartbeat.sequence)
+        case "tidied":
+            return Tidied(epoch_from_wire(frame.tidied.epoch))
         case _:
             raise InvalidArgument("the agent's frame has no body that this version knows", path="body")
 
@@ -239,6 +243,7 @@ def desired_to_wire(desired: Desired) -> pb.Desired:
         complete_end=desired.complete_end,
         bindings=[_binding_to_wire(binding) for binding in desired.bindings],
         removed=[key_to_wire(key) for key in desired.removed],
+        recovering=desired.recovering,
     )
 
 
@@ -251,6 +256,7 @@ def desired_from_wire(desired: pb.Desired) -> Desired:
         complete_end=desired.complete_end,
         bindings=tuple(_binding_from_wire(b, f"desired.bindings[{i}]") for i, b in enumerate(desired.bindings)),
         removed=tuple(key_from_wire(k, f"desired.removed[{i}]") for i, k in enumerate(desired.removed)),
+        recovering=desired.recovering,
     )
 
 

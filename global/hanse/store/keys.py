@@ -101,6 +101,11 @@ def pool_agent(pool: PoolName) -> str:
     return f"{POOLS}{pool}/agent"
 
 
+def pool_returned(pool: PoolName) -> str:
+    """Which life of the store the pool has come back to: what runs there is desired (P15)."""
+    return f"{POOLS}{pool}/returned"
+
+
 def head(pool: PoolName, flavor_name: FlavorName) -> str:
     return f"{POOLS}{pool}/head/{flavor_name}"
 

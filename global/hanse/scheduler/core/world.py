@@ -22,6 +22,9 @@ from hanse.scheduler.core.snapshot import PoolView, Snapshot
 from hanse.shape import Shape
 from hanse.shape.fleet import Fleet
 
+FIRST_INCARNATION: Final = 1
+"""Of a store that was never restored."""
+
 ASSUMED: Final = 2**62
 """Create revision of a binding whose transaction has no known outcome: newer than every summary."""
 
@@ -52,6 +55,7 @@ class World:
         self.replica = replica
         self.revision = 0
         self.incarnation = 0
+        self.returned: dict[PoolName, int] = {}  # life of the store in which each pool was last found in order
         self.usage = Usage()
         self.queues: dict[QueueUid, QueueFacts] = {}
         self.flavors: dict[FlavorName, Flavor] = {}
@@ -165,6 +169,20 @@ class World:
         """An agent has attached at this revision: what an older one still says counts for nothing."""
         self.agents[name] = revision
         self.agents_changed += 1
+
+    def put_returned(self, name: PoolName, incarnation: int) -> None:
+        """In this life of the store the pool's agent has said that everything which runs there is desired."""
+        self.returned[name] = incarnation
+
+    def missing(self) -> tuple[PoolName, ...]:
+        """The pools that have not come back since the store was restored, by name (P15).
+
+        While there is one, a job that is pending here may run there, so nothing is bound or started anywhere. A store
+        in its first life has nothing behind it. What a replica does not know yet errs on the safe side.
+        """
+        if self.incarnation <= FIRST_INCARNATION:
+            return ()
+        return tuple(name for name in self.pool_names() if self.returned.get(name) != self.incarnation)
 
     def put_attached(self, name: PoolName, replica: str) -> None:
         """The pool's agent has a stream to that replica; empty for none."""

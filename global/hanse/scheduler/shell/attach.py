@@ -135,7 +135,13 @@ async def detach(store: Store, pool: PoolName, granted: Granted) -> None:
 
 
 def _keys(pool: PoolName) -> list[str]:
-    return [keys.pool_config(pool), keys.pool_agent(pool), keys.attached(pool), keys.SLOTS]
+    return [
+        keys.pool_config(pool),
+        keys.pool_agent(pool),
+        keys.pool_returned(pool),
+        keys.attached(pool),
+        keys.SLOTS,
+    ]
 
 
 def _refusal_by_hello(hello: Hello, federation: Federation) -> Refusal | None:
@@ -187,8 +193,17 @@ def _txn(hello: Hello, read: ReadResult, clock: Clock, federation: Federation, r
         Put(keys.pool_agent(hello.pool), encode(agent)),
         Put(keys.attached(hello.pool), encode(AttachedValue(hello.instance, replica)), lease),
         *_config_ops(hello, read, clock),
+        *_return_ops(hello, read, federation),
     ]
     return Txn(tuple(ModRevisionIs(key, revision(key)) for key in _keys(hello.pool)), tuple(ops))
+
+
+def _return_ops(hello: Hello, read: ReadResult, federation: Federation) -> list[Op]:
+    """A cluster that nobody has claimed before has nothing of an earlier life of the store (P15)."""
+    known = keys.pool_config(hello.pool) in read.items or keys.pool_returned(hello.pool) in read.items
+    if known or hello.federation:
+        return []
+    return [Put(keys.pool_returned(hello.pool), str(federation.incarnation).encode())]
 
 
 def _config_ops(hello: Hello, read: ReadResult, clock: Clock) -> list[Op]:

@@ -100,6 +100,7 @@ class Cycle:
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
         self.backlog = Backlog(world, states.pending)
         self.counts: Counter[str] = Counter()
+        self._missing: tuple[PoolName, ...] = ()
         self.on_look: Callable[[], None] = lambda: None
 
     def wake(self) -> None:
@@ -116,12 +117,20 @@ class Cycle:
                 self._follow_roots()
                 await self._skew.look()
                 await self._drains.look()
-                if len(self._states.pending):
+                if len(self._states.pending) and not self._awaits_pools():
                     await self._once()
                     await self._write_reasons()
             except StoreUnavailable as error:
                 log.warning("cycle_unavailable", extra={"cause": str(error)})
                 await asyncio.sleep(IDLE_TICK_S)
+
+    def _awaits_pools(self) -> bool:
+        """Whether a pool is missing since the store was restored: what waits here may run there (P15)."""
+        missing = self._world.missing()
+        if missing != self._missing:
+            self._missing = missing
+            log.warning("recovering" if missing else "recovered", extra={"missing": ", ".join(missing)})
+        return bool(missing)
 
     async def _pause(self) -> None:
         """Wait for a reason to look, and no shorter than the interval, so that events coalesce."""

@@ -5,7 +5,7 @@ epoch (P6), never from a cache, and every later change comes from a watch that b
 with the bindings that need them and are read from the store when they are sent; they are immutable.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, NamedTuple
 
 from hanse.kit.clock import Clock
@@ -40,15 +40,21 @@ class _Read(NamedTuple):
 class DesiredSource:
     """The desired set of one pool for one attachment.
 
+    Args:
+        recovering: whether, as far as is known, a pool has not come back since the store was restored (P15).
+
     Attributes:
         revision: up to which the agent has been told everything.
     """
 
-    def __init__(self, store: Store, pool: PoolName, epoch: Epoch, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, pool: PoolName, epoch: Epoch, clock: Clock, recovering: Callable[[], bool]
+    ) -> None:
         self._store = store
         self._pool = pool
         self._epoch = epoch
         self._clock = clock
+        self._recovering = recovering
         self._told: dict[str, int] = {}  # what each binding asked for when the agent was told last
         self.revision = 0
 
@@ -71,6 +77,7 @@ class DesiredSource:
                 complete_begin=number == 0,
                 complete_end=number == len(chunks) - 1,
                 bindings=tuple(chunk),
+                recovering=self._recovering(),
             )
 
     async def changes(self, batch: WatchBatch) -> AsyncIterator[Desired]:
@@ -97,6 +104,7 @@ class DesiredSource:
                 revision=batch.revision if final else before,
                 bindings=tuple(chunk),
                 removed=removed if final else (),
+                recovering=self._recovering(),
             )
 
     def _news(self, items: Sequence[KeyValue]) -> list[_Read]:

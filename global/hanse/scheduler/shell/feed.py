@@ -180,6 +180,8 @@ def _on_pool(world: World, event: Event) -> None:
         world.put_head(name, flavor, 0 if gone else kv.mod_revision)
     elif kv.key == keys.pool_agent(name) and not gone:
         world.put_agent(name, kv.mod_revision)
+    elif kv.key == keys.pool_returned(name):
+        world.put_returned(name, 0 if gone else int(kv.value))
     elif kv.key == keys.pool_config(name):
         if gone:
             world.remove_pool(name)

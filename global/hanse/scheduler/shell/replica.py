@@ -20,7 +20,7 @@ from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.vitals import SUPERSEDED, TAKEN, Vitals
 from hanse.scheduler.core.chronicle import Chronicle
-from hanse.scheduler.core.world import World
+from hanse.scheduler.core.world import FIRST_INCARNATION, World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
 from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.details import Details
@@ -37,7 +37,6 @@ from hanse.store.contract import ModRevisionIs, Put, Store, StoreError, StoreUna
 
 log = logging.getLogger(__name__)
 
-FIRST_INCARNATION: Final = 1
 FOUND_PAUSE_S: Final = 1.0
 """Between looks at a store that does not answer, or whose founding has no known outcome."""
 

@@ -14,7 +14,7 @@ from hanse.kit.clock import Clock
 from hanse.kit.gang_logs import GangLogs
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.link.v1 import link_pb2 as pb
-from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
+from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Tidied, Welcome
 from hanse.model.desired import Desired
 from hanse.model.detail import Cancel, DetailReply, DetailRequest, Question
 from hanse.model.errors import HanseError
@@ -24,6 +24,7 @@ from hanse.model.summary import PoolSummary
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach, mark_again
 from hanse.scheduler.shell.desired import DesiredSource, StaleRead
+from hanse.scheduler.shell.recovery import mark_returned
 from hanse.scheduler.shell.report_writer import ReportWriter
 from hanse.scheduler.shell.reports import ReportBook, Superseded
 from hanse.store import keys
@@ -75,6 +76,9 @@ class Session:
         self._outgoing: asyncio.Queue[FromReplica] = asyncio.Queue(OUTGOING_MAX)
         self._answers: dict[int, asyncio.Queue[DetailReply | None]] = {}
         self._ending = asyncio.Event()
+        self._tidied = asyncio.Event()
+        self._told_last: Desired | None = None
+        self._told_all = False
         self._asked = 0
         self._heard_s = clock.monotonic()
         self._logs = GangLogs()
@@ -124,6 +128,8 @@ class Session:
                 ("reports", self.book.run(lambda sequence: self._tell(Acknowledged(sequence)))),
                 ("heartbeat", self._beat()),
                 ("settings", self._follow_settings()),
+                ("recovery", self._follow_recovery()),
+                ("return", self._record_return()),
             ):
                 group.create_task(work, name=f"link-{self.pool}-{name}")
 
@@ -146,7 +152,7 @@ class Session:
                 await self._stream.send(to_agent(value))
 
     async def _desire(self) -> None:
-        source = DesiredSource(self._store, self.pool, self._granted.epoch, self._clock)
+        source = DesiredSource(self._store, self.pool, self._granted.epoch, self._clock, self._recovering)
         async for message in source.complete():
             await self._desired(message)
         prefix = keys.bindings(self.pool)
@@ -157,6 +163,8 @@ class Session:
                     await self._desired(message)
 
     async def _desired(self, message: Desired) -> None:
+        self._told_last = message
+        self._told_all = message.complete_end or (self._told_all and not message.complete_begin)
         self._logs.learn(message.bindings)
         await self._outgoing.put(message)
         self._logs.forget(message.removed)
@@ -164,6 +172,22 @@ class Session:
             for binding in message.bindings:
                 said = {"pool": self.pool, "action": binding.action.name}
                 log.debug("binding_sent", extra={**self._logs.fields(binding.key), **said})
+
+    def _recovering(self) -> bool:
+        return bool(self._world.missing())
+
+    async def _follow_recovery(self) -> None:
+        """Tell the agent when the last pool has come back after a restore, or one more is missing."""
+        while True:
+            await asyncio.sleep(SETTINGS_LOOK_S)
+            last = self._told_last
+            if last is not None and self._told_all and last.recovering is not self._recovering():
+                await self._desired(Desired(last.epoch, last.revision, recovering=self._recovering()))
+
+    async def _record_return(self) -> None:
+        """Once the agent has said so, write down that nothing undesired runs in the pool."""
+        await self._tidied.wait()
+        await mark_returned(self._store, self.pool, self._granted.epoch)
 
     async def _beat(self) -> None:
         sequence = 0
@@ -199,6 +223,9 @@ class Session:
                         self._on_summary(summary)
                 case DetailReply() as reply:
                     self._answer(reply)
+                case Tidied(epoch):
+                    if epoch == self._granted.epoch:
+                        self._tidied.set()
                 case Heartbeat():
                     pass
                 case Hello():

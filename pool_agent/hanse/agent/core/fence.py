@@ -6,7 +6,7 @@ which within one incarnation of the store is not older than what was accepted be
 cluster with both (P8). From there on changes must not go back in time.
 
 Only an *older* incarnation is refused (P15); a newer one may count its revisions from anywhere, since it is the same
-federation restored from a backup.
+federation restored from a backup. What a message says of that (`recovering`) goes through as it is.
 
 A violation is never repaired by guessing which half of it is right. It is a value (`Breach`), the shell logs it
 loudly, ends the stream and attaches anew.
@@ -37,6 +37,7 @@ class CompleteSet:
 
     revision: int
     bindings: tuple[Binding, ...]
+    recovering: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Change:
     revision: int
     bindings: tuple[Binding, ...]
     removed: tuple[GangKey, ...]
+    recovering: bool = False
 
 
 def check_welcome(claim: Claim, welcome: Welcome) -> Breach | None:
@@ -108,7 +110,7 @@ class DesiredGate:
         if not self._whole:
             return Breach("INCOMPLETE", "a change came before the complete desired set")
         self._least_revision = message.revision
-        return Change(message.revision, message.bindings, message.removed)
+        return Change(message.revision, message.bindings, message.removed, message.recovering)
 
     def _collect(self, into: dict[GangKey, Binding], message: Desired) -> CompleteSet | Breach | None:
         if message.revision != self._collecting_revision or message.removed:
@@ -122,4 +124,4 @@ class DesiredGate:
         if not message.complete_end:
             return None
         self._collecting, self._whole, self._least_revision = None, True, message.revision
-        return CompleteSet(message.revision, tuple(into.values()))
+        return CompleteSet(message.revision, tuple(into.values()), message.recovering)

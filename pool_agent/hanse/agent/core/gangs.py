@@ -97,6 +97,8 @@ class Gangs:
     Attributes:
         revision: up to which the desired set is known.
         accepted: a complete desired set was accepted; before that, nothing is done.
+        recovering: nothing is placed or started that is not in the cluster: what an earlier life of the store knew
+            of it may run somewhere else (P15).
         doubted: a write was not answered; nothing is written before the next claim.
         changed: what a summary says changed since somebody cleared this.
     """
@@ -105,6 +107,7 @@ class Gangs:
         self.outbox = Outbox()
         self.revision = 0
         self.accepted = False
+        self.recovering = False
         self.doubted = False
         self.changed = False
         self._parse_spec = parse_spec
@@ -206,9 +209,10 @@ class Gangs:
 
     # ---- the desired set ----------------------------------------------------------------------------------
 
-    def accept(self, revision: int, bindings: Sequence[Binding], *, now_ms: int) -> None:
+    def accept(self, revision: int, bindings: Sequence[Binding], *, now_ms: int, recovering: bool = False) -> None:
         """A complete desired set passed the fence: what is not in it is not desired."""
         self.accepted, self.revision = True, revision
+        self._set_recovering(recovering)
         self._waiting.clear()
         for gang in self._gangs.values():
             gang.binding, gang.outdated = None, False
@@ -225,9 +229,20 @@ class Gangs:
         for gang in list(self._gangs.values()):
             self._settle(gang, now_ms, again=again)
 
-    def change(self, revision: int, bindings: Sequence[Binding], removed: Iterable[GangKey], *, now_ms: int) -> None:
+    def change(
+        self,
+        revision: int,
+        bindings: Sequence[Binding],
+        removed: Iterable[GangKey],
+        *,
+        now_ms: int,
+        recovering: bool = False,
+    ) -> None:
         """The desired set changed; it is now that of `revision`."""
         self.revision, self.changed = revision, True
+        if self._set_recovering(recovering):
+            for known in list(self._gangs.values()):
+                self._settle(known, now_ms)
         for key in removed:
             self._waiting.pop(key, None)
             gang = self._gangs.get(key)
@@ -237,6 +252,21 @@ class Gangs:
         for binding in sorted(bindings, key=_order):
             for gang in self._desire(binding):
                 self._settle(gang, now_ms)
+
+    def _set_recovering(self, recovering: bool) -> bool:
+        """Whether that is news. Orders to start that were not carried out are taken back, and given anew later."""
+        news, self.recovering = recovering is not self.recovering, recovering
+        if recovering:
+            for gang in self._gangs.values():
+                gang.start = None
+        return news
+
+    @property
+    def tidy(self) -> bool:
+        """Whether everything that the cluster has of us is desired, as far as is known."""
+        if not self.accepted or self.doubted or any(gang.occupies for gang in self._strangers.values()):
+            return False
+        return not any(g.action is DesiredAction.UNSPECIFIED and g.present for g in self._gangs.values())
 
     def _desire(self, binding: Binding) -> list[Gang]:
         """Write down that this is desired; returns the gangs that this concerns at once."""
@@ -278,7 +308,9 @@ class Gangs:
     @property
     def to_place(self) -> bool:
         """Whether bindings wait that `place` would look at."""
-        return bool(self._queue) and not self.doubted and not any(gang.occupies for gang in self._strangers.values())
+        if not self._queue or self.doubted or self.recovering:
+            return False
+        return not any(gang.occupies for gang in self._strangers.values())
 
     def place(self, limit: int, *, now_ms: int) -> Turn:
         """Place or refuse up to `limit` waiting gangs, in the order of their creation."""
@@ -363,7 +395,7 @@ class Gangs:
 
     def _prepare_start(self, gang: Gang) -> None:
         """A gang that was only held, or whose start was cut off, is to run: read its spec for the order to start."""
-        if not gang.wants_start:
+        if self.recovering or not gang.wants_start:
             return
         assert gang.binding is not None
         try:

@@ -149,19 +149,29 @@ class Pool:
             self._take(await self._answer(self.cluster.list()))
             self.claim_wanted.clear()
             self.traces.desired(desired.bindings)
-            self.gangs.accept(desired.revision, desired.bindings, now_ms=self._clock.now_ms())
+            self._accepted(desired)
         self._poke()
 
     def accept_again(self, desired: CompleteSet) -> None:
         """A replica sent the complete set once more, under the epoch that has the cluster."""
         self.traces.desired(desired.bindings)
-        self.gangs.accept(desired.revision, desired.bindings, now_ms=self._clock.now_ms())
+        self._accepted(desired)
         self._poke()
+
+    def _accepted(self, desired: CompleteSet) -> None:
+        now_ms = self._clock.now_ms()
+        self.gangs.accept(desired.revision, desired.bindings, now_ms=now_ms, recovering=desired.recovering)
 
     def change(self, change: Change) -> None:
         """The accepted set changed."""
         self.traces.desired(change.bindings, change.removed)
-        self.gangs.change(change.revision, change.bindings, change.removed, now_ms=self._clock.now_ms())
+        self.gangs.change(
+            change.revision,
+            change.bindings,
+            change.removed,
+            now_ms=self._clock.now_ms(),
+            recovering=change.recovering,
+        )
         self._poke()
 
     # ---- its own tasks ------------------------------------------------------------------------------------

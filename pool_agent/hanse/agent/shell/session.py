@@ -24,7 +24,7 @@ from hanse.kit.gang_logs import GangLogs
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.kit.tasks import race
 from hanse.link.v1 import link_pb2 as pb
-from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
+from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Tidied, Welcome
 from hanse.model.desired import Desired
 from hanse.model.detail import DetailReply, DetailRequest
 from hanse.model.fence import Epoch
@@ -33,6 +33,9 @@ from hanse.model.summary import PoolSummary
 from hanse.wire.link import FromReplica, from_replica, to_replica
 
 log = logging.getLogger(__name__)
+
+TIDY_LOOK_S: Final = 0.5
+"""Between looks whether everything that runs is desired, while the federation recovers from a restore."""
 
 DESIRED_WAITING_MAX: Final = 64
 """Messages that were read and not applied yet."""
@@ -63,7 +66,7 @@ class Wire:
         self._send_deadline_s = send_deadline_s
         self._sending = asyncio.Lock()
 
-    async def send(self, value: Hello | Reports | PoolSummary | DetailReply | Heartbeat) -> None:
+    async def send(self, value: Hello | Reports | PoolSummary | DetailReply | Heartbeat | Tidied) -> None:
         """Raises StreamClosed, also when the other end takes nothing any more."""
         frame = to_replica(value)
         try:
@@ -132,6 +135,7 @@ class Session:
                 reports=self._report(),
                 summaries=self._sum_up(),
                 beat=self._beat(),
+                tidy=self._tell_tidied(),
             )
         finally:
             await self._details.close()
@@ -197,6 +201,17 @@ class Session:
             await asyncio.sleep(self._config.heartbeat_s)
             sequence += 1
             await self._wire.send(Heartbeat(sequence))
+
+    async def _tell_tidied(self) -> None:
+        """While the federation recovers, say once that nothing runs here which is not desired."""
+        await self.accepted.wait()
+        gangs = self._pool.gangs
+        while True:
+            if gangs.recovering and gangs.tidy:
+                await self._wire.send(Tidied(self._welcome.epoch))
+                break
+            await asyncio.sleep(TIDY_LOOK_S)
+        await asyncio.Event().wait()
 
     async def _sum_up(self) -> None:
         await self.accepted.wait()

@@ -107,6 +107,7 @@ class AttachRequest(_message.Message):
     SUMMARY_FIELD_NUMBER: _builtins.int
     DETAIL_REPLY_FIELD_NUMBER: _builtins.int
     HEARTBEAT_FIELD_NUMBER: _builtins.int
+    TIDIED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___Hello:
         """First message of every stream."""
@@ -127,6 +128,10 @@ class AttachRequest(_message.Message):
     def heartbeat(self) -> Global___Heartbeat:
         """The agent is alive."""
 
+    @_builtins.property
+    def tidied(self) -> Global___Tidied:
+        """Nothing runs in the cluster that is not desired."""
+
     def __init__(
         self,
         *,
@@ -135,12 +140,13 @@ class AttachRequest(_message.Message):
         summary: Global___Summary | None = ...,
         detail_reply: Global___DetailReply | None = ...,
         heartbeat: Global___Heartbeat | None = ...,
+        tidied: Global___Tidied | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "detail_reply", b"detail_reply", "heartbeat", b"heartbeat", "hello", b"hello", "reports", b"reports", "summary", b"summary"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "detail_reply", b"detail_reply", "heartbeat", b"heartbeat", "hello", b"hello", "reports", b"reports", "summary", b"summary", "tidied", b"tidied"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "detail_reply", b"detail_reply", "heartbeat", b"heartbeat", "hello", b"hello", "reports", b"reports", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "detail_reply", b"detail_reply", "heartbeat", b"heartbeat", "hello", b"hello", "reports", b"reports", "summary", b"summary", "tidied", b"tidied"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["hello", "reports", "summary", "detail_reply", "heartbeat"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["hello", "reports", "summary", "detail_reply", "heartbeat", "tidied"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -415,6 +421,30 @@ class Refusal(_message.Message):
 Global___Refusal: _TypeAlias = Refusal  # noqa: Y015
 
 @_typing.final
+class Tidied(_message.Message):
+    """Tidied says, after a restore of the store, that everything which runs in the cluster is desired."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EPOCH_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def epoch(self) -> Global___Epoch:
+        """The epoch that this stream was granted."""
+
+    def __init__(
+        self,
+        *,
+        epoch: Global___Epoch | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Tidied: _TypeAlias = Tidied  # noqa: Y015
+
+@_typing.final
 class Heartbeat(_message.Message):
     """Heartbeat says that the sender is alive."""
 
@@ -668,12 +698,15 @@ class Desired(_message.Message):
     COMPLETE_END_FIELD_NUMBER: _builtins.int
     BINDINGS_FIELD_NUMBER: _builtins.int
     REMOVED_FIELD_NUMBER: _builtins.int
+    RECOVERING_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """Store revision at which this is true."""
     complete_begin: _builtins.bool
     """First message of a complete set."""
     complete_end: _builtins.bool
     """Last message of a complete set."""
+    recovering: _builtins.bool
+    """The store was restored, and not every pool has come back: what is here goes on, nothing else is placed or started."""
     @_builtins.property
     def epoch(self) -> Global___Epoch:
         """Store incarnation and epoch that this stream was granted."""
@@ -695,10 +728,11 @@ class Desired(_message.Message):
         complete_end: _builtins.bool = ...,
         bindings: _abc.Iterable[Global___Binding] | None = ...,
         removed: _abc.Iterable[Global___BindingKey] | None = ...,
+        recovering: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bindings", b"bindings", "complete_begin", b"complete_begin", "complete_end", b"complete_end", "epoch", b"epoch", "removed", b"removed", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bindings", b"bindings", "complete_begin", b"complete_begin", "complete_end", b"complete_end", "epoch", b"epoch", "recovering", b"recovering", "removed", b"removed", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
