@@ -8,8 +8,9 @@ import msgspec
 
 from hanse.api.v1 import pool_pb2, pool_service_pb2
 from hanse.apiserver.context import CallContext
+from hanse.apiserver.leaving import check_order, left_already, ordered, readmission
 from hanse.apiserver.pages import PageToken, page_size, read_token, write_token
-from hanse.apiserver.ports import FleetView, PoolDrain, PoolView
+from hanse.apiserver.ports import FleetView, PoolDrain, PoolLeave, PoolView
 from hanse.apiserver.requests import Request
 from hanse.apiserver.shapes import shape_message
 from hanse.apiserver.suggest import did_you_mean
@@ -26,8 +27,8 @@ from hanse.wire.limits import POOLS_PAGE_SIZE_MAX
 
 CORDON_REASON_CHARS_MAX: Final = 256
 DRAIN_DEADLINE_S_MAX: Final = 365 * 86_400
-HEADS_BUMPED_MAX: Final = TXN_OPS_MAX - 2
-"""One operation is the pool's settings, one the record of the request."""
+HEADS_BUMPED_MAX: Final = TXN_OPS_MAX - 3
+"""One operation is the pool's settings, one the record of the request, one may be its agent's epoch."""
 
 
 class PoolService:
@@ -98,30 +99,65 @@ class PoolService:
             InvalidArgument: reason TEXT_TOO_LONG, DEADLINE_INVALID.
         """
         reason = _reason(request.reason)
-        if not 0 <= request.deadline_s <= DRAIN_DEADLINE_S_MAX:
-            raise InvalidArgument(
-                f"a deadline of {request.deadline_s:,} s is not between 0 (none) and {DRAIN_DEADLINE_S_MAX:,} s",
-                reason="DEADLINE_INVALID",
-                path="deadline_s",
-            )
+        _check_deadline(request.deadline_s)
 
         async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
-            now_ms = self._clock.now_ms()
-            drain = DrainValue(now_ms, now_ms + request.deadline_s * 1_000 if request.deadline_s else 0)
+            drain = self._drain(request.deadline_s)
             return await self._plan(request.name, cordoned=True, reason=reason, drain=drain)
 
         return await self._writer.write(ctx, "DrainPool", request, plan, pool_pb2.Pool)
 
     async def uncordon_pool(self, ctx: CallContext, request: pool_service_pb2.UncordonPoolRequest) -> pool_pb2.Pool:
-        """Take new work in a pool again, and move no more jobs away. Raises NotFound."""
+        """Take new work in a pool again, move no more jobs away, and let it stay. Raises NotFound."""
 
         async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
             return await self._plan(request.name, cordoned=False, reason="", drain=None)
 
         return await self._writer.write(ctx, "UncordonPool", request, plan, pool_pb2.Pool)
 
+    async def leave_pool(self, ctx: CallContext, request: pool_service_pb2.LeavePoolRequest) -> pool_pb2.Pool:
+        """Let a pool leave: drained first, or by force; of one that has left, say so.
+
+        Raises:
+            NotFound: reason POOL_NOT_FOUND.
+            InvalidArgument: reason TEXT_TOO_LONG, DEADLINE_INVALID, FORCE_MISSING.
+            FailedPrecondition: reason POOL_ATTACHED.
+        """
+        reason = _reason(request.reason)
+        _check_deadline(request.deadline_s)
+        check_order(request)
+
+        async def plan(_: Request) -> PlannedWrite[pool_pb2.Pool]:
+            left = await left_already(self._store, request.name)
+            if left is not None:
+                return left
+            drain = None if request.force else self._drain(request.deadline_s)
+            return await self._plan(request.name, cordoned=True, reason=reason, drain=drain, leave=request)
+
+        return await self._writer.write(ctx, "LeavePool", request, plan, pool_pb2.Pool)
+
+    async def readmit_pool(
+        self, ctx: CallContext, request: pool_service_pb2.ReadmitPoolRequest
+    ) -> pool_service_pb2.ReadmitPoolResponse:
+        """Let a pool join again that has left. Raises NotFound: reason POOL_NOT_LEFT."""
+
+        async def plan(_: Request) -> PlannedWrite[pool_service_pb2.ReadmitPoolResponse]:
+            return await readmission(self._store, request.name)
+
+        return await self._writer.write(ctx, "ReadmitPool", request, plan, pool_service_pb2.ReadmitPoolResponse)
+
+    def _drain(self, deadline_s: int) -> DrainValue:
+        now_ms = self._clock.now_ms()
+        return DrainValue(now_ms, now_ms + deadline_s * 1_000 if deadline_s else 0)
+
     async def _plan(
-        self, name: str, *, cordoned: bool, reason: str, drain: DrainValue | None
+        self,
+        name: str,
+        *,
+        cordoned: bool,
+        reason: str,
+        drain: DrainValue | None,
+        leave: pool_service_pb2.LeavePoolRequest | None = None,
     ) -> PlannedWrite[pool_pb2.Pool]:
         """The pool's settings anew, and its heads bumped: a commit that is on its way then fails (P1). Every commit
         compares the settings too, so a head that is left out, or made meanwhile, does no harm."""
@@ -129,13 +165,18 @@ class PoolService:
         before = decode(kv.value, PoolConfigValue)
         if drain is not None and before.drain is not None:  # it goes on
             drain = msgspec.structs.replace(drain, since_ms=before.drain.since_ms)
-        value = msgspec.structs.replace(before, cordoned=cordoned, cordon_reason=reason, drain=drain)
-        ops: list[Op] = [Put(kv.key, encode(value))]
+        order = await ordered(self._store, before, leave, now_ms=self._clock.now_ms()) if leave is not None else None
+        value = msgspec.structs.replace(
+            before, cordoned=cordoned, cordon_reason=reason, drain=drain, leave=order and order.value
+        )
+        ops: list[Op] = [Put(kv.key, encode(value)), *(order.ops if order is not None else ())]
         ops.extend(Put(head.key, head.value) for head in heads[:HEADS_BUMPED_MAX])
         view = next((v for v in self._fleet.pools() if v.name == name), None) or _bare(name, value)
         moving = PoolDrain(drain.since_ms, drain.deadline_ms) if drain is not None else None
-        answer = pool_message(replace(view, cordoned=cordoned, cordon_reason=reason, drain=moving))
-        return PlannedWrite((ModRevisionIs(kv.key, kv.mod_revision),), tuple(ops), answer)
+        going = PoolLeave(order.value.since_ms, order.value.force, order.value.vouched) if order is not None else None
+        told = replace(view, cordoned=cordoned, cordon_reason=reason, drain=moving, leave=going)
+        guards = (ModRevisionIs(kv.key, kv.mod_revision), *(order.guards if order is not None else ()))
+        return PlannedWrite(guards, tuple(ops), pool_message(told))
 
     async def _read(self, name: str) -> tuple[KeyValue, tuple[KeyValue, ...]]:
         pool = PoolName(name)
@@ -167,6 +208,15 @@ def _reason(text: str) -> str:
             f"{len(text)} characters; at most {CORDON_REASON_CHARS_MAX}", reason="TEXT_TOO_LONG", path="reason"
         )
     return " ".join(text.split())
+
+
+def _check_deadline(deadline_s: int) -> None:
+    if not 0 <= deadline_s <= DRAIN_DEADLINE_S_MAX:
+        raise InvalidArgument(
+            f"a deadline of {deadline_s:,} s is not between 0 (none) and {DRAIN_DEADLINE_S_MAX:,} s",
+            reason="DEADLINE_INVALID",
+            path="deadline_s",
+        )
 
 
 def pool_message(view: PoolView) -> pool_pb2.Pool:
@@ -204,6 +254,11 @@ def pool_message(view: PoolView) -> pool_pb2.Pool:
     )
     if view.drain is not None:
         message.drain.CopyFrom(pool_pb2.PoolDrain(since_ms=view.drain.since_ms, deadline_ms=view.drain.deadline_ms))
+    if view.leave is not None:
+        leave = view.leave
+        message.leave.CopyFrom(
+            pool_pb2.PoolLeave(since_ms=leave.since_ms, force=leave.force, vouch_dead=leave.vouched)
+        )
     if view.largest_whole is not None:
         message.largest_whole.CopyFrom(
             pool_pb2.LargestWhole(level=view.largest_whole.level, hosts=view.largest_whole.hosts)

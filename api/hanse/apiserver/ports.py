@@ -75,6 +75,16 @@ class PoolDrain:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolLeave:
+    """It leaves since then: by force, or vouched to be dead; see hanse.api.v1.PoolLeave. Unix time."""
+
+    since_ms: int
+    force: bool = False
+    vouched: bool = False
+    left_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PoolView:
     """A pool as this replica sees it now.
 
@@ -108,6 +118,7 @@ class PoolView:
     cordoned: bool = False
     cordon_reason: str = ""
     drain: PoolDrain | None = None
+    leave: PoolLeave | None = None
     summary_age_ms: int | None = None
     exact: bool = True
     gangs: int = 0

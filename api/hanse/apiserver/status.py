@@ -89,6 +89,8 @@ def _pool(view: PoolView, link: PoolLink | None) -> pb.PoolStatus:
 
 def _state(view: PoolView) -> str:
     """The one word that matters most."""
+    if view.leave is not None:
+        return "leaving"
     if view.health is PoolHealth.HEALTHY and view.cordoned:
         return "cordoned" if view.drain is None else "draining"
     return _HEALTH.get(view.health, "unknown")

@@ -435,6 +435,34 @@ class AsyncClient:
         request = pool_service_pb2.UncordonPoolRequest(name=pool, request_id=self._connection.request_id(request_id))
         return await self._connection.unary(self._pools.UncordonPool, request)
 
+    async def leave(
+        self,
+        pool: str,
+        *,
+        deadline_s: int = 0,
+        force: bool = False,
+        vouch_dead: bool = False,
+        reason: str = "",
+        request_id: str = "",
+    ) -> pool_pb2.Pool:
+        """Let a pool leave: drained first, then gone; `uncordon` takes it back as long as the pool is there.
+
+        Args:
+            deadline_s: see `drain`.
+            force: the pool is unreachable: its jobs become LOST.
+            vouch_dead: with `force`: its machines are dead, its jobs start again elsewhere.
+        """
+        request = pool_service_pb2.LeavePoolRequest(
+            name=pool, reason=reason, deadline_s=deadline_s, force=force, vouch_dead=vouch_dead
+        )
+        request.request_id = self._connection.request_id(request_id)
+        return await self._connection.unary(self._pools.LeavePool, request)
+
+    async def readmit(self, pool: str, *, request_id: str = "") -> None:
+        """Let a pool join again that has left."""
+        request = pool_service_pb2.ReadmitPoolRequest(name=pool, request_id=self._connection.request_id(request_id))
+        await self._connection.unary(self._pools.ReadmitPool, request)
+
     # ---- queues ---------------------------------------------------------------------------------------------
 
     async def queues(self, *, status: bool = False) -> list[queue_pb2.Queue]:

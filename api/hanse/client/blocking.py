@@ -288,6 +288,24 @@ class Client:
     def uncordon(self, pool: str, *, request_id: str = "") -> pool_pb2.Pool:
         return self._run(self._client.uncordon(pool, request_id=request_id))
 
+    def leave(
+        self,
+        pool: str,
+        *,
+        deadline_s: int = 0,
+        force: bool = False,
+        vouch_dead: bool = False,
+        reason: str = "",
+        request_id: str = "",
+    ) -> pool_pb2.Pool:
+        order = self._client.leave(
+            pool, deadline_s=deadline_s, force=force, vouch_dead=vouch_dead, reason=reason, request_id=request_id
+        )
+        return self._run(order)
+
+    def readmit(self, pool: str, *, request_id: str = "") -> None:
+        self._run(self._client.readmit(pool, request_id=request_id))
+
     # ---- queues ---------------------------------------------------------------------------------------------
 
     def queues(self, *, status: bool = False) -> list[queue_pb2.Queue]:

@@ -260,9 +260,10 @@ def _agent_config(pool: PoolSpec, options: UpOptions) -> AgentConfig:
 
 
 async def _ready(options: UpOptions, fleet: Fleet, seats: Sequence[Seat]) -> None:
-    """Until the first replica has a summary of every pool that is simulated here, and every queue has a holder."""
-    wanted = {str(pool.name) for pool in fleet.pools if not pool.address}
+    """Until the first replica has a summary of every pool that is simulated here unless it has left, and every queue
+    has a holder."""
     seat = seats[0]
+    wanted = {str(pool.name) for pool in fleet.pools if not pool.address} - seat.replica.world.left
     try:
         async with asyncio.timeout(options.ready_s):
             while True:

@@ -106,6 +106,11 @@ def pool_returned(pool: PoolName) -> str:
     return f"{POOLS}{pool}/returned"
 
 
+def pool_left(pool: PoolName) -> str:
+    """There while a pool that has left may not join again."""
+    return f"{POOLS}{pool}/left"
+
+
 def head(pool: PoolName, flavor_name: FlavorName) -> str:
     return f"{POOLS}{pool}/head/{flavor_name}"
 

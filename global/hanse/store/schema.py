@@ -134,9 +134,30 @@ class DrainValue(_Struct, frozen=True):
     deadline_ms: int = 0
 
 
+class LeaveValue(_Struct, frozen=True):
+    """A pool leaves: once nothing is bound there, its keys go. `force`: its jobs become LOST. `vouched`: an operator
+    vouches that its machines are dead, so its jobs start again elsewhere. Either is said of one life of the store: an
+    order that a backup brings back may not be true any more."""
+
+    since_ms: int
+    force: bool = False
+    vouched: bool = False
+    incarnation: int = 0
+
+
+class LeftValue(_Struct, frozen=True):
+    """A pool has left; its cluster may attach only to stop what it still runs."""
+
+    cluster_uid: str
+    left_ms: int
+    since_ms: int
+    force: bool = False
+    vouched: bool = False
+
+
 class PoolConfigValue(_Struct, frozen=True):
     """Settings of a pool; `slot` is its number in the 64-byte state records and never changes. A pool that is
-    drained is also cordoned."""
+    drained is also cordoned; one that leaves is too, and is drained unless it leaves by force."""
 
     slot: int
     cluster_uid: str = ""
@@ -149,6 +170,7 @@ class PoolConfigValue(_Struct, frozen=True):
     levels: list[LevelValue] = []
     joined_ms: int = 0
     drain: DrainValue | None = None
+    leave: LeaveValue | None = None
 
 
 class PoolAgentValue(_Struct, frozen=True):

@@ -14,8 +14,8 @@ from hanse.model.lifecycle import JobState
 from hanse.model.placement import NodePlace
 from hanse.model.reasons import Reason
 from hanse.store import keys
-from hanse.store.contract import Put, Txn
-from hanse.store.schema import PoolConfigValue, decode, encode
+from hanse.store.contract import Delete, Put, Txn
+from hanse.store.schema import AttachedValue, LeftValue, PoolConfigValue, decode, encode
 from tests.unit.apiserver.stage import CTX, H100, Stage, WrittenDetails, batch, pool, spec, stage
 from tests.unit.apiserver.test_cancelling import OSLO, bind
 
@@ -113,6 +113,81 @@ async def test_a_drain_keeps_its_beginning_gets_a_new_deadline_and_ends_with_the
     assert value.drain is not None
     assert value.drain.deadline_ms >= value.drain.since_ms + 60_000
     assert (after.cordoned, after.drain, opened.HasField("drain")) == (False, None, False)
+
+
+async def config(on: Stage) -> PoolConfigValue:
+    return decode((await on.store.core.read([CONFIG])).items[CONFIG].value, PoolConfigValue)
+
+
+def leaving(**more: object) -> pool_service_pb2.LeavePoolRequest:
+    return pool_service_pb2.LeavePoolRequest(name="oslo", **more)  # type: ignore[arg-type]
+
+
+async def test_a_pool_that_leaves_is_drained_and_stays_when_it_is_uncordoned() -> None:
+    async with stage(pool("oslo", 1, 1)) as on:
+        await join(on)
+        first = await on.api.pools.leave_pool(CTX, leaving(reason="sold", deadline_s=60))
+        kept = await config(on)
+        again = await on.api.pools.leave_pool(CTX, leaving(force=True))
+        forced = await config(on)
+        opened = await on.api.pools.uncordon_pool(CTX, pool_service_pb2.UncordonPoolRequest(name="oslo"))
+        stays = await config(on)
+    assert (first.cordoned, first.cordon_reason, first.leave.force, first.leave.left_ms) == (True, "sold", False, 0)
+    assert kept.leave is not None
+    assert kept.drain is not None
+    assert kept.drain.deadline_ms == kept.drain.since_ms + 60_000
+    assert again.leave.since_ms == first.leave.since_ms, "it goes on, by another order"
+    assert (forced.cordoned, forced.drain, again.HasField("drain")) == (True, None, False)
+    assert (stays.cordoned, stays.drain, stays.leave, opened.HasField("leave")) == (False, None, None, False)
+
+
+async def test_an_order_by_force_needs_a_pool_that_nobody_reaches() -> None:
+    agent, mark = keys.pool_agent(OSLO), keys.attached(OSLO)
+    async with stage(pool("oslo", 1, 1)) as on:
+        await join(on)
+        there = (Put(agent, b"{}"), Put(mark, encode(AttachedValue("i1", "r1"))))
+        await on.store.core.transact(Txn((), there))
+        with pytest.raises(FailedPrecondition) as attached:
+            await on.api.pools.leave_pool(CTX, leaving(force=True))
+        await on.store.core.transact(Txn((), (Delete(mark),)))
+        await on.api.pools.leave_pool(CTX, leaving(force=True))
+        forced = (await on.store.core.read([agent])).items
+        told = await on.api.pools.leave_pool(CTX, leaving(force=True, vouch_dead=True))
+        vouched = (await on.store.core.read([agent])).items
+    assert (attached.value.reason, "r1" in attached.value.message) == ("POOL_ATTACHED", True)
+    assert (agent in forced, agent in vouched) == (True, False), "nobody speaks for a pool that is dead"
+    assert (told.leave.force, told.leave.vouch_dead) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("order", "reason"),
+    [
+        (leaving(vouch_dead=True), "FORCE_MISSING"),
+        (leaving(force=True, deadline_s=5), "DEADLINE_INVALID"),
+        (leaving(deadline_s=-1), "DEADLINE_INVALID"),
+    ],
+)
+async def test_an_order_to_leave_that_cannot_be(order: pool_service_pb2.LeavePoolRequest, reason: str) -> None:
+    async with stage(pool("oslo", 1, 1)) as on:
+        await join(on)
+        with pytest.raises(InvalidArgument) as refused:
+            await on.api.pools.leave_pool(CTX, order)
+        assert (await config(on)).leave is None
+    assert refused.value.reason == reason
+
+
+async def test_a_pool_that_has_left_says_so_whoever_asks_and_may_be_let_in_again() -> None:
+    gone = keys.pool_left(OSLO)
+    async with stage(pool("oslo", 1, 1)) as on:
+        await on.store.core.transact(Txn((), (Put(gone, encode(LeftValue("c", 9, 7, force=True))),)))
+        for order in (leaving(), leaving(force=True, vouch_dead=True)):
+            told = await on.api.pools.leave_pool(CTX, order)
+            assert (told.leave.left_ms, told.leave.since_ms, told.leave.force) == (9, 7, True)
+        await on.api.pools.readmit_pool(CTX, pool_service_pb2.ReadmitPoolRequest(name="oslo"))
+        assert gone not in (await on.store.core.read([gone])).items
+        with pytest.raises(NotFound) as unknown:
+            await on.api.pools.readmit_pool(CTX, pool_service_pb2.ReadmitPoolRequest(name="oslo"))
+        assert unknown.value.reason == "POOL_NOT_LEFT"
 
 
 async def test_a_reason_that_is_too_long() -> None:

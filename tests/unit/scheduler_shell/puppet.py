@@ -115,11 +115,12 @@ class Puppet:
         await until(lambda: self.complete or self.refusal is not None)
         return self
 
-    async def summary(self, observed: int) -> None:
+    async def summary(self, observed: int, *, stopping: int = 0) -> None:
         self._sequence += 1
         shape = encode(self.inventory.shape())
         empty = encode(self.inventory.empty_shape())
-        await self.say(PoolSummary(self.pool, self.epoch, self._sequence, observed, 0, shape, empty))
+        known = PoolSummary(self.pool, self.epoch, self._sequence, observed, 0, shape, empty, stopping_gangs=stopping)
+        await self.say(known)
 
     async def report(self, key: GangKey, status: GangStatus, *, epoch: Epoch | None = None, **more: object) -> None:
         self._sequence += 1

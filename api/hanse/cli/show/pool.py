@@ -37,7 +37,9 @@ def pool_page(pool: "Pool", paper: Paper) -> str:
 def _facts(pool: "Pool") -> Iterator[tuple[str, str]]:
     if pool.message:
         yield "trouble", pool.message
-    if pool.HasField("drain"):
+    if pool.HasField("leave"):
+        yield "leaving", leave_words(pool)
+    elif pool.HasField("drain"):
         yield "draining", drain_words(pool)
     elif pool.cordoned:
         yield "cordoned", pool.cordon_reason or "takes no new work; what runs, runs on"
@@ -58,6 +60,20 @@ def drain_words(pool: "Pool") -> str:
     left = f"{counted(pool.gangs, 'gang')} left" if pool.gangs else "empty"
     until = f", until {clock(pool.drain.deadline_ms)}" if pool.drain.deadline_ms else ""
     return f"{left}{until}{': ' + pool.cordon_reason if pool.cordon_reason else ''}"
+
+
+def leave_words(pool: "Pool") -> str:
+    """`3 gangs left, until 18:00:00: sold`; of one that leaves by force, what its gangs wait for."""
+    order = pool.leave
+    if order.left_ms:
+        return f"left at {clock(order.left_ms)}"
+    if not order.force:
+        return drain_words(pool)
+    bound = counted(pool.gangs, "gang")
+    why = f": {pool.cordon_reason}" if pool.cordon_reason else ""
+    if order.vouch_dead:
+        return f"vouched to be dead, {bound} to take back{why}"
+    return f"by force, {bound} bound until its agent has stopped them{why}"
 
 
 def _flavor(flavor: "PoolFlavor") -> str:

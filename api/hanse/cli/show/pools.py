@@ -52,7 +52,7 @@ def _row(pool: "Pool", shape: "PoolShape | None") -> Sequence[Cell]:
 
 
 def _trouble(pool: "Pool") -> str:
-    word = "draining" if pool.HasField("drain") else "cordoned"
+    word = "leaving" if pool.HasField("leave") else "draining" if pool.HasField("drain") else "cordoned"
     return f"{word}: {pool.cordon_reason}" if pool.cordoned and pool.cordon_reason else pool.message
 
 

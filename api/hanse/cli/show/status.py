@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 DEGRADED_SHOWN_MAX: Final = 12
 POOLS_SHOWN_MAX: Final = 40
-_TONES: Final = {"healthy": Tone.GOOD, "cordoned": Tone.WAITING, "draining": Tone.WAITING}
+_TONES: Final = {"healthy": Tone.GOOD, "cordoned": Tone.WAITING, "draining": Tone.WAITING, "leaving": Tone.WAITING}
 _REPLICA_COLUMNS: Final = (
     Column("replica"),
     Column("up", right=True),

@@ -59,6 +59,8 @@ def reason_words(code: str) -> str:
 def pool_state(pool: "Pool") -> tuple[str, Tone]:
     """The one word that matters most about a pool."""
     health = _HEALTH.get(pool.health, "unknown")
+    if pool.HasField("leave"):
+        return ("left" if pool.leave.left_ms else "leaving"), Tone.WAITING
     if health in ("stale", "detached"):
         return health, Tone.BAD
     if pool.HasField("drain"):

@@ -52,6 +52,26 @@ SIZE: Final = Label(
     "the whole file, what is in use of it, and the most that it may have, where the member tells it",
     ("file", "used", "quota"),
 )
+REFUSED_AGENT: Final = Label(
+    "hanse.refusal",
+    "why an agent was refused",
+    (
+        "ALREADY_ATTACHED",
+        "CLUSTER",
+        "CONFLICT",
+        "FEDERATION",
+        "HELLO",
+        "INCARNATION",
+        "NOT_A_MEMBER",
+        "POOL_LEAVING",
+        "POOL_LEFT",
+        "POOL_NAME",
+        "VERSION",
+    ),
+)
+LEAVE: Final = Label(
+    "hanse.leave", "by which order: none by force, by force, or vouched to be dead", ("drained", "forced", "vouched")
+)
 SIGNAL: Final = Label("hanse.signal", "what is exported", ("spans", "metrics"))
 
 
@@ -175,6 +195,9 @@ ATTACHMENTS: Final = REGISTRY.declare(
         _outcome("granted", "refused"),
     )
 )
+AGENTS_REFUSED: Final = REGISTRY.declare(
+    Counter("hanse.link.refusals", "{attachment}", "Agents that were not attached here, by reason.", REFUSED_AGENT)
+)
 DESIRED_SENT: Final = REGISTRY.declare(
     Counter("hanse.link.desired", "{binding}", "Bindings that were sent to agents.")
 )
@@ -184,6 +207,18 @@ REPORT_CONFLICTS: Final = REGISTRY.declare(
 )
 REPORTS_WAITING: Final = REGISTRY.declare(
     Gauge("hanse.reports.waiting", "{report}", "Reports of agents that are not in effect yet.")
+)
+
+POOLS_LEFT: Final = REGISTRY.declare(
+    Counter("hanse.pools.left", "{pool}", "Pools that have left, by writes of this process.", LEAVE)
+)
+LEAVE_TAKEN_BACK: Final = REGISTRY.declare(
+    Counter(
+        "hanse.pools.taken_back",
+        "{job}",
+        "Jobs that were taken back from pools that left by force.",
+        _outcome("lost", "stopped", "released"),
+    )
 )
 
 # ---- pools, as the scheduler knows them ----------------------------------------------------------------------

@@ -168,6 +168,7 @@ def _standing(pool: PoolView, limits: Limits, refused: frozenset[PoolName]) -> t
     """Why the job may not go to the pool now, whatever its shape says."""
     if pool.facts.cordoned:
         word = "cordoned" if pool.facts.drain is None else "being drained"
+        word = word if pool.facts.leave is None else "leaving"
         return Reason.CORDONED, f"{word}{': ' + pool.facts.cordon_reason if pool.facts.cordon_reason else ''}"
     if not pool.attached:
         return Reason.DETACHED, "its agent is not attached; it gets no new work"

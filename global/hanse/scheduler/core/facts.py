@@ -23,6 +23,17 @@ class DrainFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveFacts:
+    """A pool leaves. By force: its jobs are LOST; vouched that its machines are dead: they start elsewhere. Both hold
+    only in the life of the store in which they were ordered."""
+
+    since_ms: int
+    force: bool
+    vouched: bool
+    incarnation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class PoolFacts:
     """Settings of a pool and the heads that every commit to it compares.
 
@@ -30,6 +41,7 @@ class PoolFacts:
         revision: of the settings.
         heads: revision of each flavor's head; a flavor without one has never been taken from (0).
         drain: its jobs are moved elsewhere; None if they are not.
+        leave: it goes once nothing is bound there; None if it stays.
     """
 
     name: PoolName
@@ -44,6 +56,7 @@ class PoolFacts:
     dialect: str = ""
     heads: Mapping[FlavorName, int] = field(default_factory=dict)
     drain: DrainFacts | None = None
+    leave: LeaveFacts | None = None
 
 
 @dataclass(frozen=True, slots=True, order=True)

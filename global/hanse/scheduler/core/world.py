@@ -72,6 +72,8 @@ class World:
         self.agents_changed = 0  # counts up with every attach
         self._queue_values: dict[QueueName, tuple[Queue, int]] = {}
         self._pools: dict[PoolName, _Pool] = {}
+        self._leaving: set[PoolName] = set()
+        self.left: set[PoolName] = set()  # pools that have left and may not join again
         self.heard = 0  # summaries that came
         self.released: dict[
             PoolName, int
@@ -151,6 +153,7 @@ class World:
         if pool.facts is None or (pool.facts.cordoned and not facts.cordoned):
             pool.ledger.look_again()
         pool.facts, pool.told = facts, None
+        (self._leaving.discard if facts.leave is None else self._leaving.add)(facts.name)
         self.settings_changed += 1
 
     def remove_pool(self, name: PoolName) -> None:
@@ -158,6 +161,7 @@ class World:
         pool = self._pool(name)
         pool.facts = pool.told = None
         pool.ledger.forget_summary()
+        self._leaving.discard(name)
         self.settings_changed += 1
 
     def put_head(self, name: PoolName, flavor: FlavorName, revision: int) -> None:
@@ -166,7 +170,8 @@ class World:
         pool.heads[flavor], pool.told = revision, None
 
     def put_agent(self, name: PoolName, revision: int) -> None:
-        """An agent has attached at this revision: what an older one still says counts for nothing."""
+        """An agent has attached at this revision, or none may speak for the pool since then: what an older one still
+        says counts for nothing."""
         self.agents[name] = revision
         self.agents_changed += 1
 
@@ -218,6 +223,11 @@ class World:
         """The pools whose jobs are to be moved elsewhere, by name."""
         drained = (pool.facts for _, pool in sorted(self._pools.items()))
         return [facts for facts in drained if facts is not None and facts.drain is not None]
+
+    def leaving(self) -> list[PoolFacts]:
+        """The pools that leave, by name."""
+        leaving = (self._pools[name].facts for name in sorted(self._leaving))
+        return [facts for facts in leaving if facts is not None]
 
     def attached_to(self, name: PoolName) -> str:
         """The replica that has the pool's stream, empty for none."""
@@ -368,7 +378,8 @@ def root_of(queue: Queue, cohorts: Mapping[str, Cohort]) -> str:
 
 
 def winner(root: str, replicas: Iterable[ReplicaFacts]) -> ReplicaId | None:
-    """The rendezvous winner of a root among the replicas that schedule; None if there is none."""
+    """The rendezvous winner of a root, or of what else one replica sees to, among the replicas that schedule; None if
+    there is none."""
     candidates = [r.replica for r in replicas if r.schedules]
     return max(candidates, key=lambda r: (_weight(root, r), r), default=None)
 

@@ -5,11 +5,14 @@ a guard on that key is how a report proves that its sender is still the pool's a
 to this replica's lease and says that the agent has a live stream; while it is there, another instance is refused:
 two agents for one cluster, or one identity for two clusters, must not take turns. The same instance may move to
 another replica at once.
+
+A pool that has left is not registered again by an agent that does not know: its cluster is let in as a *guest*, whose
+desired set is empty and complete, so that it stops whatever it still runs; then it is told that the pool has left.
 """
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from hanse.kit.clock import Clock
@@ -31,6 +34,7 @@ from hanse.store.contract import (
 )
 from hanse.store.schema import (
     AttachedValue,
+    LeftValue,
     LevelValue,
     PoolAgentValue,
     PoolConfigValue,
@@ -49,11 +53,16 @@ POOL_SLOTS_MAX: Final = 65_535
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The agent's epoch, and the mark that says its stream is here: its modification revision, and its lease."""
+    """The agent's epoch, and the mark that says its stream is here: its modification revision, and its lease.
+
+    Attributes:
+        guest: the pool has left; why it is sent away once its cluster is empty.
+    """
 
     epoch: Epoch
     attached_revision: int
     lease: int
+    guest: Refusal | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +99,15 @@ async def attach(
         return Refusal("NOT_A_MEMBER", f"replica {replica} is just joining; try again", True)
     for _ in range(ATTACH_TRIES_MAX):
         read = await store.read(_keys(hello.pool))
-        refusal = _refusal_by_store(hello, read, replica, streams_here)
+        refusal = _refusal_by_pool(hello, read, federation) or _refusal_by_mark(hello, read, replica, streams_here)
         if refusal is not None:
             return refusal
         outcome = await store.transact(_txn(hello, read, clock, federation, replica, lease))
         if isinstance(outcome, Committed):
             epoch = Epoch(federation.incarnation, outcome.revision)
-            log.info("agent_attached", extra={"pool": hello.pool, "epoch": str(epoch)})
-            return Granted(epoch, outcome.revision, lease)
+            guest = _left(hello, read)
+            log.info("agent_attached", extra={"pool": hello.pool, "epoch": str(epoch), "guest": guest is not None})
+            return Granted(epoch, outcome.revision, lease, guest)
     return Refusal("CONFLICT", f"pool {hello.pool} is being attached by others at the same time; try again", True)
 
 
@@ -121,7 +131,7 @@ async def mark_again(
         put = Put(key, encode(AttachedValue(hello.instance, replica)), lease)
         outcome = await store.transact(Txn(guards, (put,)))
         if isinstance(outcome, Committed):
-            return Granted(granted.epoch, outcome.revision, lease)
+            return replace(granted, attached_revision=outcome.revision, lease=lease)
         moved = outcome.current if isinstance(outcome, Conflict) else {}
         if moved.get(keys.pool_agent(hello.pool), granted.epoch.revision) != granted.epoch.revision:
             return None
@@ -137,6 +147,7 @@ async def detach(store: Store, pool: PoolName, granted: Granted) -> None:
 def _keys(pool: PoolName) -> list[str]:
     return [
         keys.pool_config(pool),
+        keys.pool_left(pool),
         keys.pool_agent(pool),
         keys.pool_returned(pool),
         keys.attached(pool),
@@ -164,15 +175,38 @@ def _refusal_by_hello(hello: Hello, federation: Federation) -> Refusal | None:
     return None
 
 
-def _refusal_by_store(
+def _refusal_by_pool(hello: Hello, read: ReadResult, federation: Federation) -> Refusal | None:
+    config, left = read.items.get(keys.pool_config(hello.pool)), read.items.get(keys.pool_left(hello.pool))
+    if config is not None:
+        value = decode(config.value, PoolConfigValue)
+        if value.cluster_uid and value.cluster_uid != hello.cluster_uid:
+            text = (
+                f"pool {hello.pool} is cluster {value.cluster_uid}, not {hello.cluster_uid};"
+                " give this cluster another pool name"
+            )
+            return Refusal("CLUSTER", text, False)
+        if value.leave is not None and value.leave.vouched and value.leave.incarnation == federation.incarnation:
+            text = f"pool {hello.pool} leaves, its machines are vouched to be dead; wait until it has left"
+            return Refusal("POOL_LEAVING", text, True)
+    elif left is not None and decode(left.value, LeftValue).cluster_uid not in ("", hello.cluster_uid):
+        return _left(hello, read)
+    return None
+
+
+def _left(hello: Hello, read: ReadResult) -> Refusal | None:
+    """That the pool has left, if it has."""
+    if keys.pool_config(hello.pool) in read.items or keys.pool_left(hello.pool) not in read.items:
+        return None
+    text = (
+        f"pool {hello.pool} has left the federation; stop this agent,"
+        f" or let the pool join again with `hanse leave {hello.pool} --undo`"
+    )
+    return Refusal("POOL_LEFT", text, False)
+
+
+def _refusal_by_mark(
     hello: Hello, read: ReadResult, replica: ReplicaId, streams_here: Callable[[PoolName], bool]
 ) -> Refusal | None:
-    config = read.items.get(keys.pool_config(hello.pool))
-    if config is not None:
-        uid = decode(config.value, PoolConfigValue).cluster_uid
-        if uid and uid != hello.cluster_uid:
-            text = f"pool {hello.pool} is cluster {uid}, not {hello.cluster_uid}; give this cluster another pool name"
-            return Refusal("CLUSTER", text, False)
     attached = read.items.get(keys.attached(hello.pool))
     if attached is not None:
         value = decode(attached.value, AttachedValue)
@@ -201,13 +235,15 @@ def _txn(hello: Hello, read: ReadResult, clock: Clock, federation: Federation, r
 def _return_ops(hello: Hello, read: ReadResult, federation: Federation) -> list[Op]:
     """A cluster that nobody has claimed before has nothing of an earlier life of the store (P15)."""
     known = keys.pool_config(hello.pool) in read.items or keys.pool_returned(hello.pool) in read.items
-    if known or hello.federation:
+    if known or hello.federation or _left(hello, read) is not None:
         return []
     return [Put(keys.pool_returned(hello.pool), str(federation.incarnation).encode())]
 
 
 def _config_ops(hello: Hello, read: ReadResult, clock: Clock) -> list[Op]:
     """Register the pool, or take over what its agent says of itself; an operator's settings stay."""
+    if _left(hello, read) is not None:
+        return []
     found = read.items.get(keys.pool_config(hello.pool))
     levels = [LevelValue(level.key, level.alias) for level in hello.levels]
     if found is not None:
@@ -238,4 +274,5 @@ def _described(value: PoolConfigValue, hello: Hello, levels: list[LevelValue]) -
         levels=levels,
         joined_ms=value.joined_ms,
         drain=value.drain,
+        leave=value.leave,
     )

@@ -30,12 +30,13 @@ from hanse.model.occurrence import (
 )
 from hanse.model.reasons import Reason
 from hanse.scheduler.core.chronicle import Chronicle
+from hanse.scheduler.core.facts import LeaveFacts
 from hanse.scheduler.core.occurrences import job_occurrence
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.peers import Elsewhere
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, KeyValue
-from hanse.store.schema import AttachedValue, PoolAgentValue, PoolConfigValue, ReplicaValue, decode
+from hanse.store.schema import AttachedValue, LeaveValue, PoolAgentValue, PoolConfigValue, ReplicaValue, decode
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +153,9 @@ class Recorder:
             self._pool_event(pool, OccurrenceKind.REMOVED, "left the federation", event)
         elif before is None:
             self._pool_event(pool, OccurrenceKind.JOINED, "joined the federation", event)
+        elif now.leave is not None and _order(now) != before.leave:
+            why = f": {now.cordon_reason}" if now.cordon_reason else ""
+            self._pool_event(pool, OccurrenceKind.CORDONED, f"{_leave_words(now.leave)}{why}", event, Reason.CORDONED)
         elif now.drain is not None and before.drain is None:
             why = f": {now.cordon_reason}" if now.cordon_reason else ""
             told = f"drained, its jobs are moved to other pools{why}"
@@ -201,6 +205,17 @@ class Recorder:
             kind, reason = OccurrenceKind.SUMMARY_OLD, Reason.STALE
             told = f"its last summary is {age_s:.0f} s old; it gets no new work"
         self._add(Occurrence(self._clock.now_ms(), kind, pool=pool, reason=reason, message=told))
+
+
+def _order(value: PoolConfigValue) -> LeaveFacts | None:
+    leave = value.leave
+    return LeaveFacts(leave.since_ms, leave.force, leave.vouched, leave.incarnation) if leave is not None else None
+
+
+def _leave_words(leave: LeaveValue) -> str:
+    if leave.vouched:
+        return "leaves, its machines are vouched to be dead: its jobs start again elsewhere"
+    return "leaves by force: its jobs are LOST" if leave.force else "leaves: drained first, then gone"
 
 
 class Gatherer:

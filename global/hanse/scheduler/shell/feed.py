@@ -19,7 +19,7 @@ from hanse.model.ids import FlavorName, PoolName, QueueName, ReplicaId, queue_of
 from hanse.model.placement import Level
 from hanse.model.queue import Charge
 from hanse.model.resources import Resources
-from hanse.scheduler.core.facts import BindingFacts, DrainFacts, GrantFacts, PoolFacts
+from hanse.scheduler.core.facts import BindingFacts, DrainFacts, GrantFacts, LeaveFacts, PoolFacts
 from hanse.scheduler.core.world import ReplicaFacts, World
 from hanse.store import keys
 from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable
@@ -29,6 +29,7 @@ from hanse.store.schema import (
     CohortValue,
     FlavorValue,
     GrantValue,
+    LeaveValue,
     PoolConfigValue,
     PriorityValue,
     QueueValue,
@@ -178,10 +179,12 @@ def _on_pool(world: World, event: Event) -> None:
     flavor = keys.head_flavor(kv.key)
     if flavor is not None:
         world.put_head(name, flavor, 0 if gone else kv.mod_revision)
-    elif kv.key == keys.pool_agent(name) and not gone:
+    elif kv.key == keys.pool_agent(name):
         world.put_agent(name, kv.mod_revision)
     elif kv.key == keys.pool_returned(name):
         world.put_returned(name, 0 if gone else int(kv.value))
+    elif kv.key == keys.pool_left(name):
+        (world.left.discard if gone else world.left.add)(name)
     elif kv.key == keys.pool_config(name):
         if gone:
             world.remove_pool(name)
@@ -202,7 +205,12 @@ def _pool_facts(name: PoolName, value: PoolConfigValue, revision: int) -> PoolFa
         levels=tuple(Level(level.key, level.alias) for level in value.levels),
         dialect=value.dialect,
         drain=DrainFacts(value.drain.since_ms, value.drain.deadline_ms) if value.drain is not None else None,
+        leave=_leave_facts(value.leave) if value.leave is not None else None,
     )
+
+
+def _leave_facts(value: LeaveValue) -> LeaveFacts:
+    return LeaveFacts(value.since_ms, value.force, value.vouched, value.incarnation)
 
 
 def _on_attached(world: World, event: Event) -> None:

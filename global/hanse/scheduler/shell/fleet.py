@@ -15,6 +15,7 @@ from hanse.model.reasons import Reason
 from hanse.model.request import gang_request
 from hanse.model.resources import Resources
 from hanse.scheduler.core.explain import Explanation, explain, stale_prose
+from hanse.scheduler.core.facts import LeaveFacts
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.scheduler.core.verdicts import PoolVerdict
 from hanse.scheduler.core.world import World
@@ -122,6 +123,7 @@ class Fleet:
             cordoned=facts.cordoned,
             cordon_reason=facts.cordon_reason,
             drain=ports.PoolDrain(facts.drain.since_ms, facts.drain.deadline_ms) if facts.drain is not None else None,
+            leave=_leave(facts.leave) if facts.leave is not None else None,
             summary_age_ms=_milliseconds(view.age_s),
             exact=shape.exact if shape is not None else True,
             gangs=ledger.gangs(),
@@ -218,6 +220,10 @@ def _largest_whole(shape: Shape) -> ports.WholeDomain | None:
 def _milliseconds(age_s: float) -> int | None:
     """The age of a summary, None if there is none that counts."""
     return int(age_s * 1000) if math.isfinite(age_s) else None
+
+
+def _leave(facts: LeaveFacts) -> ports.PoolLeave:
+    return ports.PoolLeave(facts.since_ms, facts.force, facts.vouched)
 
 
 def _verdict(verdict: PoolVerdict, age_s: float, *, chosen: bool) -> ports.PoolVerdict:

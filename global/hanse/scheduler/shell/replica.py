@@ -91,6 +91,7 @@ class Replica:
         self.summaries, self.states, self.feed = parts.summaries, parts.states, parts.feed
         self.roots, self.committer, self.cycle = parts.roots, parts.committer, parts.cycle
         self.reports, self.fleet, self.recorder = parts.reports, parts.fleet, parts.recorder
+        self._leaves = parts.leaves
         self._retainer, self._job_traces = parts.retainer, parts.job_traces
         self.gauges = parts.gauges(lambda: self._streams)
         self.details = Details(self, self.world)
@@ -182,6 +183,7 @@ class Replica:
             group.create_task(keep_history(self._store, self._clock, self.config.history_s), name="janitor")
             if self.config.schedules:
                 group.create_task(self.cycle.run(), name="cycle")
+                group.create_task(self._leaves.run(), name="leaves")
             if self._bus is not None:
                 client = f"hanse-replica-{self.config.replica}-{self.nonce}"
                 group.create_task(self.summaries.follow(self._bus, client), name="bus")
@@ -256,6 +258,7 @@ class Replica:
             self._agents_seen = self.world.agents_changed
             self._end_superseded()
         self.roots.look()
+        self._leaves.look()
         self.cycle.wake()
         self.fleet.touch()
 

@@ -13,6 +13,7 @@ from typing import Final
 from hanse.kit.clock import Clock
 from hanse.kit.gang_logs import GangLogs
 from hanse.kit.stream import Stream, StreamClosed
+from hanse.kit.telemetry import metrics
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Tidied, Welcome
 from hanse.model.desired import Desired
@@ -150,6 +151,8 @@ class Session:
             value = await self._outgoing.get()
             async with asyncio.timeout(SEND_DEADLINE_S):
                 await self._stream.send(to_agent(value))
+            if isinstance(value, Refusal):
+                raise StreamClosed(f"{value.reason}: {value.message}")
 
     async def _desire(self) -> None:
         source = DesiredSource(self._store, self.pool, self._granted.epoch, self._clock, self._recovering)
@@ -221,6 +224,7 @@ class Session:
                 case PoolSummary() as summary:
                     if summary.pool == self.pool and summary.epoch == self._granted.epoch:
                         self._on_summary(summary)
+                        self._see_off(summary)
                 case DetailReply() as reply:
                     self._answer(reply)
                 case Tidied(epoch):
@@ -230,6 +234,15 @@ class Session:
                     pass
                 case Hello():
                     raise StreamClosed("a second hello on one stream")
+
+    def _see_off(self, summary: PoolSummary) -> None:
+        """The pool has left: once nothing runs in the cluster any more, its agent is told so and sent away."""
+        guest = self._granted.guest
+        if guest is None or summary.held_gangs or summary.started_gangs or summary.stopping_gangs:
+            return
+        log.warning("agent_refused", extra={"pool": self.pool, "reason": guest.reason, "cause": guest.message})
+        metrics.AGENTS_REFUSED.add(1, guest.reason)
+        self._tell(guest)
 
     # ---- questions -------------------------------------------------------------------------------------------
 
@@ -306,6 +319,7 @@ async def read_hello(stream: AgentStream) -> Hello | Refusal:
 async def refuse(stream: AgentStream, refusal: Refusal) -> None:
     """Say why, and end the stream."""
     log.warning("agent_refused", extra={"reason": refusal.reason, "cause": refusal.message})
+    metrics.AGENTS_REFUSED.add(1, refusal.reason)
     with contextlib.suppress(StreamClosed, TimeoutError):
         async with asyncio.timeout(SEND_DEADLINE_S):
             await stream.send(to_agent(refusal))

@@ -17,6 +17,7 @@ from hanse.scheduler.shell.events import Recorder
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.fleet import Fleet
 from hanse.scheduler.shell.gauges import Gauges
+from hanse.scheduler.shell.leaves import Leaves
 from hanse.scheduler.shell.replica_config import ReplicaConfig
 from hanse.scheduler.shell.report_writer import ReportWriter
 from hanse.scheduler.shell.retention import Retainer
@@ -76,6 +77,7 @@ class Parts:
     reports: ReportWriter
     fleet: Fleet
     recorder: Recorder
+    leaves: Leaves
     retainer: Retainer | None
 
     def gauges(self, streams: Callable[[], Sequence[Session]]) -> Gauges:
@@ -109,6 +111,7 @@ def wired(outside: Outside, told: Told, archive: Archive | None) -> Parts:
         reports=ReportWriter(store, clock, traces, views, write_id=outside.write_id),
         fleet=_fleet(outside, states, cycle),
         recorder=recorder,
+        leaves=_leaves(outside),
         retainer=_retainer(outside, states, archive),
     )
 
@@ -157,6 +160,17 @@ def _roots(outside: Outside, joined: Callable[[], None]) -> Roots:
         schedules=config.schedules,
         lease_ttl_s=config.lease_ttl_s,
         on_join=joined,
+    )
+
+
+def _leaves(outside: Outside) -> Leaves:
+    return Leaves(
+        outside.store,
+        outside.world,
+        outside.clock,
+        replica=outside.config.replica,
+        nonce=outside.nonce,
+        write_id=outside.write_id,
     )
 
 

@@ -100,6 +100,7 @@ class Pool(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     LARGEST_WHOLE_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
+    LEAVE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     region: _builtins.str
@@ -158,6 +159,10 @@ class Pool(_message.Message):
     def drain(self) -> Global___PoolDrain:
         """Its jobs are moved to other pools; unset if they are not."""
 
+    @_builtins.property
+    def leave(self) -> Global___PoolLeave:
+        """It leaves the federation, or has left; unset if it does not."""
+
     def __init__(
         self,
         *,
@@ -184,10 +189,11 @@ class Pool(_message.Message):
         revision: _builtins.int = ...,
         largest_whole: Global___LargestWhole | None = ...,
         drain: Global___PoolDrain | None = ...,
+        leave: Global___PoolLeave | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "largest_whole", b"largest_whole", "shape", b"shape"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "largest_whole", b"largest_whole", "leave", b"leave", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "cordon_reason", b"cordon_reason", "cordoned", b"cordoned", "dialect", b"dialect", "drain", b"drain", "flavors", b"flavors", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gangs", b"gangs", "gpus", b"gpus", "health", b"health", "labels", b"labels", "largest_whole", b"largest_whole", "levels", b"levels", "message", b"message", "name", b"name", "nodes", b"nodes", "region", b"region", "revision", b"revision", "shape", b"shape", "summary_age_ms", b"summary_age_ms", "summary_exact", b"summary_exact", "unusable_nodes", b"unusable_nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "cordon_reason", b"cordon_reason", "cordoned", b"cordoned", "dialect", b"dialect", "drain", b"drain", "flavors", b"flavors", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gangs", b"gangs", "gpus", b"gpus", "health", b"health", "labels", b"labels", "largest_whole", b"largest_whole", "leave", b"leave", "levels", b"levels", "message", b"message", "name", b"name", "nodes", b"nodes", "region", b"region", "revision", b"revision", "shape", b"shape", "summary_age_ms", b"summary_age_ms", "summary_exact", b"summary_exact", "unusable_nodes", b"unusable_nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -218,6 +224,40 @@ class PoolDrain(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PoolDrain: _TypeAlias = PoolDrain  # noqa: Y015
+
+@_typing.final
+class PoolLeave(_message.Message):
+    """A pool that leaves: it takes no new work, and once nothing is bound there any more, it is gone."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
+    VOUCH_DEAD_FIELD_NUMBER: _builtins.int
+    LEFT_MS_FIELD_NUMBER: _builtins.int
+    since_ms: _builtins.int
+    """Since when; Unix time."""
+    force: _builtins.bool
+    """It is unreachable: its jobs become LOST, and stay bound until its agent comes back and has stopped them."""
+    vouch_dead: _builtins.bool
+    """The operator vouches that its machines are dead: nothing of it is waited for, its jobs start again elsewhere."""
+    left_ms: _builtins.int
+    """When it left; Unix time, 0 while it has not."""
+    def __init__(
+        self,
+        *,
+        since_ms: _builtins.int = ...,
+        force: _builtins.bool = ...,
+        vouch_dead: _builtins.bool = ...,
+        left_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["force", b"force", "left_ms", b"left_ms", "since_ms", b"since_ms", "vouch_dead", b"vouch_dead"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolLeave: _TypeAlias = PoolLeave  # noqa: Y015
 
 @_typing.final
 class PoolLevel(_message.Message):

@@ -238,3 +238,90 @@ class UncordonPoolRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UncordonPoolRequest: _TypeAlias = UncordonPoolRequest  # noqa: Y015
+
+@_typing.final
+class LeavePoolRequest(_message.Message):
+    """Which pool leaves."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DEADLINE_S_FIELD_NUMBER: _builtins.int
+    FORCE_FIELD_NUMBER: _builtins.int
+    VOUCH_DEAD_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    reason: _builtins.str
+    """Why; shown to whoever asks why the pool is not used."""
+    deadline_s: _builtins.int
+    """See DrainPoolRequest; without `force` only."""
+    force: _builtins.bool
+    """The pool is unreachable: its jobs become LOST. Refused while its agent is attached."""
+    vouch_dead: _builtins.bool
+    """With `force`: the operator vouches that no machine of it runs anything and none will, so its jobs are bound
+    elsewhere. If that is wrong, they run twice.
+    """
+    request_id: _builtins.str
+    """Makes the call idempotent for at least 24 hours; see JobService."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        deadline_s: _builtins.int = ...,
+        force: _builtins.bool = ...,
+        vouch_dead: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deadline_s", b"deadline_s", "force", b"force", "name", b"name", "reason", b"reason", "request_id", b"request_id", "vouch_dead", b"vouch_dead"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LeavePoolRequest: _TypeAlias = LeavePoolRequest  # noqa: Y015
+
+@_typing.final
+class ReadmitPoolRequest(_message.Message):
+    """Which pool may join again."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    request_id: _builtins.str
+    """Makes the call idempotent for at least 24 hours; see JobService."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadmitPoolRequest: _TypeAlias = ReadmitPoolRequest  # noqa: Y015
+
+@_typing.final
+class ReadmitPoolResponse(_message.Message):
+    """Nothing to say: the pool is there once its agent has attached."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReadmitPoolResponse: _TypeAlias = ReadmitPoolResponse  # noqa: Y015

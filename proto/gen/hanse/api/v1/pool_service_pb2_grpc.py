@@ -66,6 +66,16 @@ class PoolServiceStub(object):
                 request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.UncordonPoolRequest.SerializeToString,
                 response_deserializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
                 _registered_method=True)
+        self.LeavePool = channel.unary_unary(
+                '/hanse.api.v1.PoolService/LeavePool',
+                request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.LeavePoolRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
+                _registered_method=True)
+        self.ReadmitPool = channel.unary_unary(
+                '/hanse.api.v1.PoolService/ReadmitPool',
+                request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.ReadmitPoolRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.ReadmitPoolResponse.FromString,
+                _registered_method=True)
 
 
 class PoolServiceServicer(object):
@@ -108,7 +118,21 @@ class PoolServiceServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UncordonPool(self, request, context):
-        """Takes new work there again, and moves no more jobs away.
+        """Takes new work there again, and moves no more jobs away; a pool that was about to leave stays.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def LeavePool(self, request, context):
+        """Takes a pool out of the federation: drained first, then gone. Asked again, it goes on, or says that it has left.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ReadmitPool(self, request, context):
+        """Lets a pool join again that has left; its agent then registers it anew.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -146,6 +170,16 @@ def add_PoolServiceServicer_to_server(servicer, server):
                     servicer.UncordonPool,
                     request_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.UncordonPoolRequest.FromString,
                     response_serializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.SerializeToString,
+            ),
+            'LeavePool': grpc.unary_unary_rpc_method_handler(
+                    servicer.LeavePool,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.LeavePoolRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.SerializeToString,
+            ),
+            'ReadmitPool': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReadmitPool,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.ReadmitPoolRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.ReadmitPoolResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -311,6 +345,60 @@ class PoolService(object):
             '/hanse.api.v1.PoolService/UncordonPool',
             hanse_dot_api_dot_v1_dot_pool__service__pb2.UncordonPoolRequest.SerializeToString,
             hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def LeavePool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.PoolService/LeavePool',
+            hanse_dot_api_dot_v1_dot_pool__service__pb2.LeavePoolRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReadmitPool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.PoolService/ReadmitPool',
+            hanse_dot_api_dot_v1_dot_pool__service__pb2.ReadmitPoolRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_pool__service__pb2.ReadmitPoolResponse.FromString,
             options,
             channel_credentials,
             insecure,

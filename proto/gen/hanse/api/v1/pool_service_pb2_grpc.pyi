@@ -45,7 +45,11 @@ class PoolServiceStub:
     DrainPool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.DrainPoolRequest, _pool_pb2.Pool]
     """Takes no new work there, and moves the jobs that are there to other pools, one by one by their restart policy."""
     UncordonPool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.UncordonPoolRequest, _pool_pb2.Pool]
-    """Takes new work there again, and moves no more jobs away."""
+    """Takes new work there again, and moves no more jobs away; a pool that was about to leave stays."""
+    LeavePool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.LeavePoolRequest, _pool_pb2.Pool]
+    """Takes a pool out of the federation: drained first, then gone. Asked again, it goes on, or says that it has left."""
+    ReadmitPool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.ReadmitPoolRequest, _pool_service_pb2.ReadmitPoolResponse]
+    """Lets a pool join again that has left; its agent then registers it anew."""
 
 @_typing.type_check_only
 class PoolServiceAsyncStub(PoolServiceStub):
@@ -63,7 +67,11 @@ class PoolServiceAsyncStub(PoolServiceStub):
     DrainPool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.DrainPoolRequest, _pool_pb2.Pool]  # type: ignore[assignment]
     """Takes no new work there, and moves the jobs that are there to other pools, one by one by their restart policy."""
     UncordonPool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.UncordonPoolRequest, _pool_pb2.Pool]  # type: ignore[assignment]
-    """Takes new work there again, and moves no more jobs away."""
+    """Takes new work there again, and moves no more jobs away; a pool that was about to leave stays."""
+    LeavePool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.LeavePoolRequest, _pool_pb2.Pool]  # type: ignore[assignment]
+    """Takes a pool out of the federation: drained first, then gone. Asked again, it goes on, or says that it has left."""
+    ReadmitPool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.ReadmitPoolRequest, _pool_service_pb2.ReadmitPoolResponse]  # type: ignore[assignment]
+    """Lets a pool join again that has left; its agent then registers it anew."""
 
 class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
     """Shows pools, and takes them out of service. Pools join by their agents, never by this service."""
@@ -114,6 +122,22 @@ class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
         request: _pool_service_pb2.UncordonPoolRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_pool_pb2.Pool, _abc.Awaitable[_pool_pb2.Pool]]:
-        """Takes new work there again, and moves no more jobs away."""
+        """Takes new work there again, and moves no more jobs away; a pool that was about to leave stays."""
+
+    @_abc_1.abstractmethod
+    def LeavePool(
+        self,
+        request: _pool_service_pb2.LeavePoolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pool_pb2.Pool, _abc.Awaitable[_pool_pb2.Pool]]:
+        """Takes a pool out of the federation: drained first, then gone. Asked again, it goes on, or says that it has left."""
+
+    @_abc_1.abstractmethod
+    def ReadmitPool(
+        self,
+        request: _pool_service_pb2.ReadmitPoolRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pool_service_pb2.ReadmitPoolResponse, _abc.Awaitable[_pool_service_pb2.ReadmitPoolResponse]]:
+        """Lets a pool join again that has left; its agent then registers it anew."""
 
 def add_PoolServiceServicer_to_server(servicer: PoolServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
