@@ -33,6 +33,7 @@ People
            [required=L] [preferred=L] [slices=4xrack,2xhost] [exclusive] [run=30s] [exit=1] [min=N]
            [+ SET pods=… …]                      # more pod sets
     cancel GLOB · cordon POOL [WHY] · uncordon POOL · hold QUEUE · release QUEUE
+    drain POOL [deadline=60s] [WHY] · leave POOL [deadline=60s] [force] [dead] · readmit POOL
     hold job=NAME · release job=NAME · hurry NAME PRIORITY · retry NAME [as=NAME] [id=REQUEST]
     quota QUEUE FLAVOR=64|none · reflavor FLAVOR [LABEL=V …]
 

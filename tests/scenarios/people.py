@@ -177,6 +177,33 @@ async def uncordon(stage: Stage, line: Line) -> list[str]:
     return await stage.order("UncordonPool", request)
 
 
+async def drain(stage: Stage, line: Line) -> list[str]:
+    request = pool_service_pb2.DrainPoolRequest(
+        name=line.word(0, "a pool"),
+        reason=" ".join(line.words[1:]),
+        deadline_s=int(line.seconds("deadline", 0.0)),
+        request_id=stage.request_id(line),
+    )
+    return await stage.order("DrainPool", request)
+
+
+async def leave(stage: Stage, line: Line) -> list[str]:
+    """In peace, with `force`, or with `force dead`."""
+    request = pool_service_pb2.LeavePoolRequest(
+        name=line.word(0, "a pool"),
+        deadline_s=int(line.seconds("deadline", 0.0)),
+        force=line.has("force"),
+        vouch_dead=line.has("dead"),
+        request_id=stage.request_id(line),
+    )
+    return await stage.order("LeavePool", request)
+
+
+async def readmit(stage: Stage, line: Line) -> list[str]:
+    request = pool_service_pb2.ReadmitPoolRequest(name=line.word(0, "a pool"), request_id=stage.request_id(line))
+    return await stage.order("ReadmitPool", request)
+
+
 async def hold(stage: Stage, line: Line) -> list[str]:
     """A queue, or a `job=`."""
     if "job" in line.named:
@@ -250,6 +277,9 @@ VERBS: Final[dict[str, Act]] = {
     "cancel": cancel,
     "cordon": cordon,
     "uncordon": uncordon,
+    "drain": drain,
+    "leave": leave,
+    "readmit": readmit,
     "hold": hold,
     "release": release,
     "hurry": hurry,

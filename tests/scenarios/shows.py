@@ -183,7 +183,7 @@ def _pool_row(pool: pool_pb2.Pool) -> list[str]:
     return [
         pool.name,
         health,
-        "cordoned" if pool.cordoned else "",
+        "leaving" if pool.HasField("leave") else "cordoned" if pool.cordoned else "",
         f"{pool.free_gpus} of {pool.gpus} GPUs free",
         f"{pool.free_whole_hosts} whole hosts",
         unusable,

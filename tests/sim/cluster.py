@@ -137,6 +137,8 @@ class FaultyCluster:
 
     async def _arrive_late(self, epoch: Epoch, ops: tuple[ClusterWrite, ...], delay_s: float) -> None:
         await asyncio.sleep(delay_s)
+        if self._engine.dead:
+            return
         try:
             await self._apply(epoch, ops, self._inner.write(epoch, ops))
         except (ClusterUnavailable, Superseded) as error:

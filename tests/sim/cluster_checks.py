@@ -44,12 +44,13 @@ class ClusterObserver(Protocol):
 
 
 class ObservedEngine(Engine):
-    """A simulated cluster that is told on."""
+    """A simulated cluster that is told on. `dead`: what is on its way to it arrives nowhere."""
 
     def __init__(self, spec: ClusterSpec, observer: ClusterObserver, *, uid: str, now_ms: int) -> None:
         super().__init__(spec, uid=uid, now_ms=now_ms)
         self._observer = observer
         self._seen = 0
+        self.dead = False
 
     @property
     def pool(self) -> PoolName:

@@ -9,9 +9,10 @@ and what a write rests on beside the key itself is in this table, in the words o
 | spec, name and history of a job | its state key, which moves with them |
 | a new job | its queue, and the record of the request (P3: an unknown outcome is settled by it) |
 | a job's priority | the class that it was given |
-| a job told to leave a drained pool | the pool's settings (S7) |
+| a job told to leave a drained pool, or taken back from one that leaves by force | the pool's settings (S7) |
 | a head | itself, or the settings of the pool: an operator bumps it together with them (P1) |
-| a pool's agent | the pool's settings, its slots, and who is attached (P9) |
+| a pool's agent | the pool's settings, its slots, whether it has left, and who is attached (P9) |
+| that a pool has left | its settings, its agent, and who is attached (S7) |
 | the mark of an attached agent | the agent (P9) |
 | a binding of an attempt that is over | itself: no state key moves with it any more (P12) |
 
@@ -31,6 +32,9 @@ from tests.sim.view import StoreView
 
 WITH_STATE: Final = (keys.SPECS, keys.PASTS, keys.NAMES)
 """What moves together with a job's state key."""
+
+_ORDERED: Final = frozenset({Reason.DRAINED, Reason.POOL_LOST})
+"""Reasons that only an operator's order gives, which stands in a pool's settings."""
 
 
 class GuardChecks:
@@ -72,6 +76,12 @@ class GuardChecks:
             yield "the pool's settings", (keys.pool_config(pool),)
             yield "who is attached", (keys.attached(pool),)
             yield "the slots", (keys.SLOTS,)
+            yield "whether it has left", (keys.pool_left(pool),)
+        elif key.startswith(keys.POOLS) and key == keys.pool_left(keys.pool_of(key)):
+            pool = keys.pool_of(key)
+            yield "the pool's settings", (keys.pool_config(pool),)
+            yield "the pool's agent", (keys.pool_agent(pool),)
+            yield "who is attached", (keys.attached(pool),)
         elif key.startswith(keys.ATTACHED):
             yield "the pool's agent", (keys.pool_agent(keys.pool_of(key)),)
 
@@ -87,9 +97,9 @@ class GuardChecks:
         old = decode_state(before.value)
         if new.priority != old.priority:
             yield "the priority class", _compared_under(txn, keys.PRIORITIES)
-        if new.reason is Reason.DRAINED and old.reason is not Reason.DRAINED:
+        if new.reason is not old.reason and new.reason in _ORDERED:
             pools = dict.fromkeys(binding.key.pool for binding in self._view.bindings_of(job))
-            yield "the drained pool's settings", tuple(keys.pool_config(pool) for pool in pools)
+            yield "the settings of the pool that it leaves", tuple(keys.pool_config(pool) for pool in pools)
 
 
 def _compared_under(txn: Txn, prefix: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
-from tests.sim import agent_bugs, global_bugs, order_bugs
+from tests.sim import agent_bugs, global_bugs, leave_bugs, order_bugs
 from tests.sim.patching import Patch
 from tests.sim.swarm import NEVER, NOTHING_FIXED
 
@@ -53,6 +53,7 @@ HOLDS: Final = {"job_hold_every_s": 4.0}
 LIMITS: Final = {"limit_every_s": 3.0}
 DRAINS: Final = {"drain_every_s": 4.0, "watch_lag_s": 1.0}
 RESTORES: Final = {"restore_every_s": 6.0}
+LEAVES: Final = {"leave_every_s": 4.0, "watch_lag_s": 1.0}
 FORGETFUL: Final = {"retain_age_s": 2.0}
 
 _ALL: Final = (
@@ -82,6 +83,11 @@ _ALL: Final = (
     Mutant("quota-unchecked", "the planner does not look at quota", 20, global_bugs.no_quota),
     Mutant("hold-ignored", "jobs on hold are planned", 10, global_bugs.ignore_holds, HOLDS),
     Mutant("s7-drain-guard", "jobs are drained without comparing the pool", 120, global_bugs.drain_unguarded, DRAINS),
+    Mutant("s7-leave-order", "a pool is left without comparing the order", 60, leave_bugs.unordered, LEAVES),
+    Mutant("p12-leave-dead", "what is lost is released unheard", 60, leave_bugs.take_all_for_dead, LEAVES),
+    Mutant("leave-forgotten", "who has left joins again by himself", 60, leave_bugs.forget_who_left, LEAVES),
+    Mutant("leave-attached", "the dead are attached while they leave", 60, leave_bugs.attach_the_dead, LEAVES),
+    Mutant("leave-bound", "a pool goes while something is bound there", 60, leave_bugs.leave_while_bound, LEAVES),
     Mutant("limits-ignored", "more jobs of a queue run than may", 10, global_bugs.ignore_limits, LIMITS),
     Mutant("archive-skipped", "ended jobs are dropped unarchived", 10, global_bugs.drop_unarchived, FORGETFUL),
 )

@@ -202,6 +202,8 @@ class Nemesis:
             self._later(self._span(LONG_S), lambda: self._restore(site, nodes.tolist()))
 
     def _restore(self, site: "PoolSite", nodes: list[int]) -> None:
+        if site.engine.dead:
+            return  # whoever brings the cluster back restores them all
         self._touch(site, nodes)
         table = site.engine.nodes
         self._operate(

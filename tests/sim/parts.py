@@ -87,6 +87,8 @@ class ReplicaParts:
             "CordonPool": services.pools.cordon_pool,
             "DrainPool": services.pools.drain_pool,
             "UncordonPool": services.pools.uncordon_pool,
+            "LeavePool": services.pools.leave_pool,
+            "ReadmitPool": services.pools.readmit_pool,
             "ListPools": services.pools.list_pools,
             "GetQueue": services.queues.get_queue,
             "UpdateQueue": services.queues.update_queue,

@@ -6,7 +6,7 @@ Checked at every revision, from the revision's own events and the values before 
       grant, the queue, the pools' settings) at the revision that it had, and bumps each of those heads;
 * S5, P4  and its grant was written by the very process that commits, since it started;
 * S6  live bindings of a queue are within its quota at every revision that adds to them;
-* S7  a job is drained only out of a pool that is drained at that very revision;
+* S7  a job is drained only out of a pool that is drained at that very revision; for leaves see `leave_checks`;
 * S8  a terminal state stays as it is; a job that was acknowledged leaves the store only whole, after its end, once
       it is archived and nothing of it is bound; and what has left never comes back, whoever repeats himself;
 * S3, P5  every attempt is new: its number was never used before, and nothing of an older attempt is bound with it;
@@ -23,6 +23,7 @@ from hanse.model.reasons import Reason
 from hanse.store import keys
 from hanse.store.contract import EventKind, Put, Txn
 from hanse.store.schema import BindingValue, Desired, Progress, decode
+from tests.sim.leave_checks import LeaveChecks
 from tests.sim.verdict import Court
 from tests.sim.view import SeenBinding, StoreView
 
@@ -44,6 +45,7 @@ class StoreChecks:
         self._held: dict[JobId, None] = {}
         self._granted: dict[str, Author] = {}
         self._undone: dict[JobId, None] = {}
+        self._leaves = LeaveChecks(view, court)
 
     def restarted(self) -> None:
         """The store was set back: what was acknowledged after the backup is forgotten by the operator's own order."""
@@ -65,6 +67,8 @@ class StoreChecks:
                 self._check_state(keys.job_of(key), event.kind is EventKind.DELETE)
             elif key.startswith(keys.SPECS):
                 self._check_spec(keys.job_of(key), event.kind is EventKind.DELETE)
+            elif key.startswith(keys.POOLS):
+                self._leaves.key_written(key, event.kind is EventKind.DELETE)
         created = list(self._view.created_bindings())
         if created:
             self._check_quota(created)
@@ -94,6 +98,7 @@ class StoreChecks:
             self._accuse("S8", f"{job} is {new.state.name} and on hold", job)
         if new.reason is Reason.DRAINED and old.reason is not Reason.DRAINED:
             self._check_drained(job)
+        self._leaves.state_written(job, old, new)
         if new.attempt < old.attempt:
             self._accuse("S3", f"attempt of {job} went back from {old.attempt} to {new.attempt}", job)
         if not _may_follow(old, new):
@@ -268,7 +273,7 @@ class StoreChecks:
             at = keys.parse_binding(key)
             old, new = decode(before.value, BindingValue), self._view.bindings.get(key)
             if new is None or new.value.progress != old.progress:
-                by_agent = keys.pool_agent(at.pool) in guarded
+                by_agent = keys.pool_agent(at.pool) in guarded or self._leaves.vouched(at.pool, guarded)
                 fenced[at.job] = fenced.get(at.job, False) or by_agent
         for job, by_agent in fenced.items():
             if not by_agent:

@@ -97,6 +97,7 @@ class Swarm:
     retry_every_s: float = NEVER
     drain_every_s: float = NEVER
     limit_every_s: float = NEVER
+    leave_every_s: float = NEVER
 
     def calmed(self) -> "Swarm":
         """The same federation once faults have stopped."""
@@ -148,6 +149,7 @@ LATEST_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "stray messages": ("link_stray_p",),
     "restores": ("restore_every_s",),
     "strangers": ("stranger_agent_every_s", "stranger_replica_p"),
+    "leaves": ("leave_every_s",),
 }
 """Drawn after those, for the same reason."""
 

@@ -23,7 +23,7 @@ from hanse.model.lifecycle import State, decode_state
 from hanse.scheduler.shell.recovery import raise_incarnation
 from hanse.simcluster.cluster import SimCluster
 from hanse.simcluster.facts import Fact, FactKind
-from hanse.simcluster.inputs import Accept, Hold, Input, RestoreNodes, pack
+from hanse.simcluster.inputs import Accept, FailNodes, Hold, Input, RestoreNodes, pack
 from hanse.simcluster.spec import ClusterSpec
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, KeyValue, LeaseGone, ModRevisionIs, Txn
@@ -84,13 +84,16 @@ class ReplicaSite:
 
 @dataclass(slots=True)
 class PoolSite:
-    """One cluster and the agents that were started for it: one, unless somebody starts another."""
+    """One cluster and the agents that were started for it: one, unless somebody starts another.
+
+    `away`: nobody can reach it, and no agent is started, until an operator brings it back."""
 
     name: PoolName
     engine: ObservedEngine
     cluster: SimCluster
     agents: list[AgentProcess] = field(default_factory=list)
     runs: int = 0
+    away: bool = False
 
 
 class World:
@@ -187,7 +190,7 @@ class World:
 
     def ensure_agent(self, site: PoolSite) -> None:
         """Start one if none runs."""
-        if not site.agents:
+        if not site.agents and not site.away:
             self.start_agent(site)
 
     def start_agent(self, site: PoolSite) -> None:
@@ -208,6 +211,31 @@ class World:
         process.task.add_done_callback(
             lambda task: self._ended(process, task, lambda: self._agent_ended(site, process))
         )
+
+    def take_away(self, site: PoolSite) -> None:
+        """No agent of a cluster is there any more, until it is brought back."""
+        site.away = True
+        for process in tuple(site.agents):
+            self.kill(site, process)
+
+    def destroy(self, site: PoolSite) -> None:
+        """Every machine of a cluster dies, with all that runs there; the cluster's own records outlive them."""
+        self.take_away(site)
+        site.engine.dead = True
+        nodes = site.engine.nodes.indexes(site.engine.nodes.names)
+        self._touched(site)
+        site.cluster.operate(FailNodes(pack(nodes)))
+
+    def wake_agent(self, site: PoolSite) -> None:
+        """An agent of a cluster that was away is there again; its machines are as they were."""
+        site.away = False
+        self.ensure_agent(site)
+
+    def bring_back(self, site: PoolSite) -> None:
+        """A cluster that was away, or whose machines were dead, is there again, with its agent."""
+        site.engine.dead = False
+        self._restore_nodes(site)
+        self.wake_agent(site)
 
     def kill(self, site: PoolSite, process: AgentProcess) -> None:
         """kill -9 of an agent."""
@@ -316,12 +344,16 @@ class World:
             while len(pool.agents) > 1:
                 self.kill(pool, self.rng.choice(pool.agents))
             self.ensure_agent(pool)
-            self._restore_nodes(pool)
+            if not pool.engine.dead:
+                self._restore_nodes(pool)
 
     def _restore_nodes(self, site: PoolSite) -> None:
         table = site.engine.nodes
         site.cluster.operate(RestoreNodes(pack(table.indexes(table.names))))
-        for node in range(len(table)):
+        self._touched(site)
+
+    def _touched(self, site: PoolSite) -> None:
+        for node in range(len(site.engine.nodes)):
             self.cluster_checks.node_changed(site.name, node, self.loop.time())
 
     # ---- calls of people
@@ -371,7 +403,8 @@ class World:
     def _state_written(self, job: JobId, before: KeyValue | None) -> None:
         now = self.view.states[job]
         if before is not None and now.state is State.PENDING and decode_state(before.value).state.live:
-            self.cluster_checks.requeued(job, now.attempt, [site.engine for site in self.pools])
+            there = [site.engine for site in self.pools if not site.engine.dead]  # what it achieved, nobody can know
+            self.cluster_checks.requeued(job, now.attempt, there)
 
     def committed(self, revision: int, txn: Txn, author: Actor, *, late: bool) -> None:
         """The transaction behind it."""
