@@ -96,7 +96,7 @@ chaos: setup ## rage for MINUTES through a federation of real processes: kills, 
 etcd-faults: setup services ## kill and freeze etcd's members at random under load, ROUNDS times; fails on a lost or doubled write
 	@ETCD_FAULT_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/integration/etcd/test_faults.py -k random
 
-SERVED_BENCHES := path store
+SERVED_BENCHES := path store start
 
 .PHONY: bench
 bench: setup $(if $(filter $(SERVED_BENCHES),$(BENCH)),services) ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json
