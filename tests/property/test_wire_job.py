@@ -11,6 +11,7 @@ from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
     EnvVar,
+    Group,
     JobSpec,
     Manifest,
     OnInfrastructure,
@@ -41,6 +42,7 @@ topologies = st.builds(
     texts,
     st.none() | st.builds(Spread, texts, st.integers(-5, 2**40)),
     words,
+    st.none() | st.builds(Group, texts, texts),
 )
 volumes = st.builds(Volume, texts, st.sampled_from(VolumeKind), texts, texts, st.booleans())
 templates = st.builds(

@@ -149,4 +149,5 @@ def _topology(topology: Topology) -> dict[str, object]:
         balanced=topology.balanced,
         spread={"level": spread.level, "max_pods": spread.max_pods} if spread else {},
         same=list(topology.same),
+        group={"name": group.name, "level": group.level} if (group := topology.group) else {},
     )

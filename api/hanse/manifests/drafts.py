@@ -19,6 +19,7 @@ from hanse.manifests.keys import (
 from hanse.manifests.notes import Notes, audit
 from hanse.manifests.pods import Pod, scheduling_group
 from hanse.manifests.topology import Wishes, kai_wishes, kueue_wishes, whole_number
+from hanse.model.job import GANG
 
 METADATA_KEPT = frozenset(
     (
@@ -26,7 +27,7 @@ METADATA_KEPT = frozenset(
         "ownerReferences managedFields selfLink clusterName generateName"
     ).split()
 )
-_PER_SET_WHY = "each pod set is held in such a domain by itself; that all of them share one is not promised"
+_PER_SET_WHY = "a domain that holds all pod sets is sought first; beyond that each set prefers one for itself"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +167,11 @@ def pod_count(field: Field | None, owner: Field, what: str) -> Placed[int]:
 
 
 def hold_together(draft: Draft, wishes: Wishes, notes: Notes) -> Draft:
-    """The draft with a topology that was asked for the whole gang, laid on each of its pod sets."""
-    sets = draft.sets
-    for level in (wishes.required, wishes.preferred):
-        if level and len(sets) > 1:
-            notes.unmapped(level.field, _PER_SET_WHY)
-    return replace(draft, sets=tuple(replace(s, wishes=s.wishes.with_levels_of(wishes)) for s in sets))
+    """The draft with a topology for the whole gang: each set has it, and all of them share the required domain."""
+    sets = tuple(replace(s, wishes=s.wishes.with_levels_of(wishes)) for s in draft.sets)
+    if len(sets) > 1 and wishes.preferred:
+        notes.unmapped(wishes.preferred.field, _PER_SET_WHY)
+    if len(sets) > 1 and wishes.required:
+        level = wishes.required
+        sets = tuple(s if s.wishes.group else replace(s, wishes=s.wishes.in_group(GANG, level)) for s in sets)
+    return replace(draft, sets=sets)

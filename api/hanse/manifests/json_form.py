@@ -26,6 +26,13 @@ class SpreadJson(TypedDict):
     max_pods: int
 
 
+class GroupJson(TypedDict):
+    """Sets that one domain holds together."""
+
+    name: str
+    level: str
+
+
 class PodSetJson(TypedDict):
     """One pod set; `resources` of one pod: cpu in millicores, memory and storage in bytes, others in units."""
 
@@ -39,6 +46,7 @@ class PodSetJson(TypedDict):
     balanced_level: NotRequired[str]
     spread: NotRequired[SpreadJson]
     same_labels: NotRequired[list[str]]
+    group: NotRequired[GroupJson]
 
 
 class JobJson(TypedDict):
@@ -107,6 +115,8 @@ def _pod_set(pod_set: PodSet) -> PodSetJson:
         answer["spread"] = {"level": topology.spread.level, "max_pods": topology.spread.max_pods}
     if topology.same:
         answer["same_labels"] = list(topology.same)
+    if topology.group:
+        answer["group"] = {"name": topology.group.name, "level": topology.group.level}
     return answer
 
 

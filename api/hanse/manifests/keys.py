@@ -48,7 +48,7 @@ _WHY: Final[Mapping[str, str]] = {
     "kueue.x-k8s.io/elastic-job": "a running job is not resized yet",
     "kueue.x-k8s.io/podset-topology-spreading": "jobs are not spread against each other",
     "kueue.x-k8s.io/podset-group-name": (
-        "each pod set is held in a domain of its level by itself; that both share one is not promised"
+        "a domain that holds the group is sought first; that there is one is promised only for a required level"
     ),
     "kueue.x-k8s.io/job-completions-equal-parallelism": "the number of pods is not changed at admission",
     "kueue.x-k8s.io/pod-group-fast-admission": "a gang is placed when all of its pods are known",

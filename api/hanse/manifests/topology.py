@@ -6,8 +6,9 @@ What each becomes:
 |---|---|
 | Kueue `podset-required-topology: K` on a pod template | required level K of the pod set |
 | Kueue `podset-preferred-topology: K` | preferred level K |
+| Kueue `podset-group-name` beside it | one domain of that level for all pod sets of the group |
 | Kueue `podset-slice-required-topology` + `podset-slice-size`, or `…-constraints` as JSON | slices |
-| KAI `topology-required-placement`, `topology-preferred-placement` on the object | required, preferred |
+| KAI `topology-required-placement`, `topology-preferred-placement` on the object | required for the gang, preferred |
 | KAI `segment-size` + `segment-topology-required-placement`, `…-preferred-…` on the worker template | slices |
 | Volcano `networkTopology` mode hard / soft with a tier | required / preferred level |
 | the same in a `partitionPolicy` | slices, preferred ones if soft |
@@ -26,7 +27,7 @@ from typing import Final
 from hanse.manifests.fields import Field, Placed
 from hanse.manifests.keys import Keys
 from hanse.manifests.notes import Notes, audit
-from hanse.model.job import SLICE_LAYERS_MAX, Slice, Topology
+from hanse.model.job import SLICE_LAYERS_MAX, Group, Slice, Topology
 from hanse.model.names import is_qualified, quoted
 
 REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
@@ -40,6 +41,7 @@ KAI_PREFERRED: Final = "kai.scheduler/topology-preferred-placement"
 KAI_SEGMENT_SIZE: Final = "kai.scheduler/segment-size"
 KAI_SEGMENT_LEVEL: Final = "kai.scheduler/segment-topology-required-placement"
 KAI_SEGMENT_PREFERRED: Final = "kai.scheduler/segment-topology-preferred-placement"
+GROUP_NAME: Final = "kueue.x-k8s.io/podset-group-name"
 EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _LAYERS_CHARS_MAX: Final = 4096
 _SPREAD_WHY: Final = "every gang is placed in as few domains as possible without being asked"
@@ -52,6 +54,7 @@ class Wishes:
     required: Placed[str] | None = None
     preferred: Placed[str] | None = None
     slices: tuple[Placed[Slice], ...] = ()
+    group: Placed[Group] | None = None
 
     def topology(self) -> Topology:
         """The model's topology, slices coarse to fine: a larger group is held by a larger domain."""
@@ -59,6 +62,7 @@ class Wishes:
             required=self.required.value if self.required else "",
             preferred=self.preferred.value if self.preferred else "",
             slices=tuple(placed.value for placed in self.ordered_slices()),
+            group=self.group.value if self.group else None,
         )
 
     def ordered_slices(self) -> tuple[Placed[Slice], ...]:
@@ -82,6 +86,16 @@ class Wishes:
                 f"preferred level {level.value} here, {self.preferred.value} in line {self.preferred.field.line}",
             )
         return self if self.preferred else replace(self, preferred=level)
+
+    def in_group(self, name: str, level: Placed[str]) -> "Wishes":
+        """These wishes, and that all sets of a group share one domain of a level."""
+        if self.group and self.group.value != Group(name, level.value):
+            other, line = self.group.value, self.group.field.line
+            level.field.refuse(
+                "CONTRADICTION",
+                f"one {level.value} for {name} here, one {other.level} for {other.name} in line {line}",
+            )
+        return replace(self, group=Placed(Group(name, level.value), level.field))
 
     def with_levels_of(self, more: "Wishes") -> "Wishes":
         """These wishes and the required and preferred levels of others, which must not contradict them."""
@@ -122,7 +136,8 @@ def kueue_wishes(keys: Keys) -> Wishes:
     )
     for layer in _kueue_slices(keys):
         wishes = wishes.also_slice(layer)
-    return wishes
+    name = keys.annotation(GROUP_NAME) if wishes.required else None
+    return wishes.in_group(name.word(), wishes.required) if name and wishes.required else wishes
 
 
 def _kueue_slices(keys: Keys) -> list[Placed[Slice]]:

@@ -12,6 +12,7 @@ from hanse.model.selectors import Selector, Toleration
 PODS_PER_JOB_MAX = 100_000
 POD_SETS_PER_JOB_MAX = 16
 SLICE_LAYERS_MAX = 3
+GANG = "gang"  # what a group is called that is the whole gang, or has no name of its own
 SAME_LABELS_MAX = 4
 POOLS_PER_JOB_MAX = 8
 SPEC_BYTES_MAX = 65_536
@@ -88,6 +89,14 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class Group:
+    """Sets of a gang that name the same group are held by one domain of `level`, all of their pods together."""
+
+    name: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """Where the pods of one set must, or should, be together.
 
@@ -98,6 +107,7 @@ class Topology:
         balanced: level over whose domains the pods are shared out as evenly as can be; "" for none.
         spread: how many pods one domain of a level may hold; None for any number.
         same: label keys; all pods of the gang whose sets name a key are on nodes with one value of it.
+        group: the sets that one domain holds together with this one; None for no such sets.
     """
 
     required: str = ""
@@ -106,6 +116,7 @@ class Topology:
     balanced: str = ""
     spread: Spread | None = None
     same: tuple[str, ...] = ()
+    group: Group | None = None
 
     @property
     def levels(self) -> tuple[tuple[str, str], ...]:
@@ -113,6 +124,7 @@ class Topology:
         named = [("required", self.required), ("preferred", self.preferred), ("balanced", self.balanced)]
         named += [(f"slices[{i}].level", layer.level) for i, layer in enumerate(self.slices)]
         named += [("spread.level", self.spread.level)] if self.spread else []
+        named += [("group.level", self.group.level)] if self.group else []
         return tuple((path, level) for path, level in named if level)
 
 

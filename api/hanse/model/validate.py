@@ -8,7 +8,8 @@ Paths are the spec's own (`pod_sets[0].slices[1].size`). The first broken rule i
 mend. A list of all errors would be longer than what a person reads, and most later ones follow from the first.
 """
 
-from collections.abc import Iterable, Mapping, Sized
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NoReturn
@@ -119,6 +120,7 @@ def validate_spec(spec: JobSpec, *, lines: Mapping[str, int] = _NO_LINES, queue_
     if not spec.pod_sets:
         sets.refuse("POD_SETS_MISSING", "no pod set; a job needs at least one")
     _unique(sets, [p.name for p in spec.pod_sets], "pod set", ".name")
+    _groups(sets, spec.pod_sets)
     for index, pod_set in enumerate(spec.pod_sets):
         _pod_set(sets.item(index), pod_set)
     _totals(sets, spec)
@@ -192,6 +194,24 @@ def _pod_set(at: _Place, pod_set: PodSet) -> None:
         _toleration(at.at("tolerations").item(index), toleration)
     _topology(at, pod_set)
     _template(at, pod_set.template)
+
+
+def _groups(sets: _Place, pod_sets: Sequence[PodSet]) -> None:
+    """A group is held by one domain of one level, which all of its sets name."""
+    levels: dict[str, str] = {}
+    sizes = Counter(p.topology.group.name for p in pod_sets if p.topology.group)
+    for index, group in enumerate(p.topology.group for p in pod_sets):
+        if group is None:
+            continue
+        at = sets.item(index).at("group")
+        _name(at.at("name"), group.name)
+        level = levels.setdefault(group.name, group.level)
+        if not group.level:
+            at.at("level").refuse("LEVEL_INVALID", "a group needs a level: one domain of it holds the group")
+        if level != group.level:
+            at.at("level").refuse("GROUP_INVALID", f"{group.level} here, {level} in another set of {group.name}")
+        if sizes[group.name] == 1 and pod_sets[index].topology.required not in ("", level):
+            at.refuse("GROUP_INVALID", f"no other set is of {group.name}; leave it out, required says what is needed")
 
 
 def _count(at: _Place, count: int) -> None:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from hanse.model.ids import FlavorName
-from hanse.model.job import Slice, Spread
+from hanse.model.job import Group, Slice, Spread
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
 from hanse.model.selectors import Operator, Requirement, Selector, Toleration
@@ -27,6 +27,7 @@ class SetAsk:
         exclusive: some slice layer wants its domains for itself.
         ragged: the pods do not divide into slices of the first layer, and need not.
         same: labels of which all pods of the gang see one value; the selector asks for their presence.
+        group: the sets that share one domain with this one, None for none; never a group of this set alone.
         pins: (label, hash of its value) of the one value that is looked at, () for any.
         kind: equal for sets whose pods are equal in everything but number and topology.
         lens_kind: equal for sets that look through the same lens.
@@ -46,6 +47,7 @@ class SetAsk:
     spread: Spread | None
     ragged: bool
     same: tuple[str, ...]
+    group: Group | None
     pins: tuple[tuple[str, int], ...]
     kind: int
     lens_kind: int
@@ -101,7 +103,7 @@ def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
     exclusive, ragged, lens_kind = _sliced(t.slices, s.count, kind, t.spread, t.balanced)
     return SetAsk(
         s.count, whole_pod(s.resources), s.resources.gpus, exclusive, flavor, selector, s.tolerations, t.required,
-        t.preferred, t.slices, t.balanced, t.spread, ragged, t.same, (), kind, lens_kind,
+        t.preferred, t.slices, t.balanced, t.spread, ragged, t.same, t.group, (), kind, lens_kind,
     )  # fmt: skip
 
 
@@ -165,6 +167,13 @@ def _softer(ask: Ask) -> tuple[Ask, ...]:
     return tuple(out)
 
 
+def _grouped(s: SetAsk, sets: list[SetAsk]) -> SetAsk:
+    """The set as it stands in its gang: the only one of its group requires the group's level for itself."""
+    if s.group is None or sum([other.group == s.group for other in sets]) > 1:
+        return s
+    return replace(s, required=s.required or s.group.level, group=None)
+
+
 @lru_cache(maxsize=16_384)
 def prepare(request: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
     """The request with a concrete flavor for each of its sets, ready for many shapes.
@@ -175,6 +184,9 @@ def prepare(request: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
     if len(flavors) != len(request.sets):
         raise ValueError(f"{len(flavors)} flavors for {len(request.sets)} pod sets; give one for each")
     index = tuple([i for i, s in enumerate(request.sets) if s.count > 0])
-    ask = Ask(request, tuple([_set_ask(request.sets[i], flavors[i]) for i in index]), index)
+    sets = [_set_ask(request.sets[i], flavors[i]) for i in index]
+    if any(s.group for s in sets):
+        sets = [_grouped(s, sets) for s in sets]
+    ask = Ask(request, tuple(sets), index)
     softer = _softer(ask)
     return replace(ask, softer=softer) if softer else ask

@@ -2,7 +2,9 @@
 
 They belong together, so first the smallest domain is sought that holds them all: from the lowest level up, the
 domains that could hold each set alone, tightest first. Then the whole pool, in several orders of the sets. Then, for
-sets with a required level, other domains than the best one. Each of these searches is bounded (`SEATS_MAX`), so a
+sets with a required level, other domains than the best one. Sets of one group go into one domain of the group's level
+together; a gang with groups is sought in one domain that is no coarser, then group by group, each in every domain of
+its level. Each of these searches is bounded (`SEATS_MAX`), so a
 gang of several sets may be refused although some arrangement exists; a gang of one set never is.
 
 The search runs on a `Board`: a shape above, counted nodes below.
@@ -16,7 +18,7 @@ from typing import Final, Protocol
 from hanse.shape.ask import SetAsk
 from hanse.shape.capacity import Cap, joined
 from hanse.shape.lens import Ladder
-from hanse.shape.refuse import NoFit, refuse_among
+from hanse.shape.refuse import NoFit, refuse_among, refuse_group
 from hanse.shape.seat import Seat, View, exclusive_depths, seat_among
 from hanse.shape.solve import Take
 
@@ -72,6 +74,8 @@ class Joint:
             found = self._seat(board, self._order[0], None)
             s = self._sets[self._order[0]]
             return refuse_among(board.views, s, alone=True) if found is None else [(self._order[0], found)]
+        if any(s.group for s in self._sets):
+            return self._together(board) or self._by_group(board) or refuse_group(board.views, self._grouped_sets())
         together = self._together(board) or self._apart(board) or self._branching(board, self._order)
         assert together is not None or self._refusal is not None
         return together or self._refusal or []
@@ -79,10 +83,67 @@ class Joint:
     def _together(self, board: Board) -> Seats | None:
         """All sets in one domain, the smallest that holds them."""
         for spot in self._spots(board):
+            if not self._holds_groups(board, spot):
+                continue
             found = self._sequence(board, self._order, spot)
             if found is not None:
                 return found
         return None
+
+    def _holds_groups(self, board: Board, spot: Spot) -> bool:
+        """Whether what is inside a domain is inside one domain of every group's level."""
+        depth, rungs = len(spot.path) - 1, board.ladders[spot.group]
+        levels = [rungs.find(s.group.level) for s in self._sets if s.group]
+        return all(level is not None and level <= depth for level in levels)
+
+    def _grouped_sets(self) -> list[SetAsk]:
+        """The sets of the first group."""
+        first = next(s.group for s in self._sets if s.group)
+        return [s for s in self._sets if s.group == first]
+
+    def _by_group(self, board: Board) -> Seats | None:
+        """Group by group, sets without one between them, on what those before left, in several orders."""
+        units: dict[object, list[int]] = {}
+        for i in self._order:
+            units.setdefault(self._sets[i].group or i, []).append(i)
+        for order in islice(permutations(units.values()), ORDERS_MAX):
+            found = self._units(board, order)
+            if found is not None:
+                return found
+        return None
+
+    def _units(self, board: Board, units: Sequence[Sequence[int]]) -> Seats | None:
+        if not units:
+            return []
+        first, rest = units[0], units[1:]
+        group = self._sets[first[0]].group
+        for spot in [None] if group is None else self._spots_at(board, first, group.level):
+            found = self._unit(board, first, spot, rest)
+            if found is not None:
+                return found
+        return None
+
+    def _unit(
+        self, board: Board, sets: Sequence[int], spot: Spot | None, rest: Sequence[Sequence[int]]
+    ) -> Seats | None:
+        """The sets of one unit one after the other in a domain, then the other units."""
+        if not sets:
+            return self._units(board, rest)
+        found = self._seat(board, sets[0], spot)
+        if found is None:
+            return None
+        left, moved = board.taken(sets[0], self._sets[sets[0]], found, spot)
+        more = self._unit(left, sets[1:], moved, rest)
+        left.undo()
+        return None if more is None else [(sets[0], found), *more]
+
+    def _spots_at(self, board: Board, sets: Sequence[int], level: str) -> Iterator[Spot]:
+        """Domains of a level in which each of the sets would find room if it were alone, tightest first."""
+        for g, rungs in enumerate(board.ladders):
+            depth = rungs.find(level)
+            pairs = [(v, self._sets[i]) for i in sets for v in board.views(self._sets[i]) if v.group == g]
+            if depth is not None and depth < rungs.depth and len(pairs) == len(sets):
+                yield from _spots_of(pairs[0][0], pairs, depth)
 
     def _apart(self, board: Board) -> Seats | None:
         """Each set at its best place on what the ones before it left, in several orders."""

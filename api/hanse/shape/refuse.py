@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from hanse.model.job import Slice
 from hanse.model.reasons import Reason
 from hanse.shape.ask import SetAsk, with_slices
+from hanse.shape.capacity import Cap
 from hanse.shape.lens import Refused
 from hanse.shape.limits import HOST_ALIAS
 from hanse.shape.ragged import most_ragged
@@ -138,7 +139,8 @@ def never(shape: Shape, s: SetAsk) -> NoFit | None:
     if isinstance(rows, Refused) and rows.reason is Reason.FLAVOR:
         return _no_rows(s, rows)
     spread = s.spread.level if s.spread else ""
-    for level in (s.required, s.preferred, s.balanced, spread, *[x.level for x in s.slices]):
+    group = s.group.level if s.group else ""
+    for level in (s.required, group, s.preferred, s.balanced, spread, *[x.level for x in s.slices]):
         if level and all(group.rungs.find(level) is None for group in shape.groups):
             known = sorted({x.alias for group in shape.groups for x in group.levels} | {HOST_ALIAS})
             return NoFit(
@@ -157,3 +159,27 @@ def _no_rows(s: SetAsk, refused: Refused) -> NoFit:
         Reason.RESOURCES: "hosts that offer what one pod asks for",
     }
     return NoFit(refused.reason, constraint[refused.reason], 1, 0, refused.detail, near[refused.reason])
+
+
+def refuse_group(look: Callable[[SetAsk], list[View]], sets: Sequence[SetAsk]) -> NoFit:
+    """What the sets of a group lack: a domain of its level that holds them; the best one, each set there alone."""
+    group = sets[0].group
+    assert group is not None
+    seen = [{v.group: v for v in look(s)} for s in sets]
+    most = 0
+    for g in set(seen[0]).intersection(*seen):
+        depth = seen[0][g].rungs.find(group.level)
+        if depth is not None:
+            most = max(most, _most_together([views[g].cap for views in seen], sets, depth))
+    wanted = sum([s.count for s in sets])
+    what = f"pods of {group.name} in one {group.level}"
+    apart = ", each set by itself" if most == wanted else ""
+    return _no(what, wanted, min(most, wanted - 1), f"found {most:,} {what}{apart}; wanted {wanted:,}", alone=True)
+
+
+def _most_together(caps: list[Cap], sets: Sequence[SetAsk], depth: int) -> int:
+    """The most pods that one domain so far below could hold, were each set there alone."""
+    if depth < 0:
+        return sum([min(cap.fit, s.count) for cap, s in zip(caps, sets, strict=True)])
+    kids = range(len(caps[0].kids))
+    return max([_most_together([cap.kids[i][0] for cap in caps], sets, depth - 1) for i in kids], default=0)

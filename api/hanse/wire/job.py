@@ -17,6 +17,7 @@ from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
     EnvVar,
+    Group,
     JobSpec,
     Manifest,
     OnInfrastructure,
@@ -133,6 +134,7 @@ def _topology_from_wire(message: pb.Topology) -> Topology:
         balanced=message.balanced_level,
         spread=Spread(message.spread.level, message.spread.max_pods) if message.HasField("spread") else None,
         same=tuple(message.same_labels),
+        group=Group(message.group.name, message.group.level) if message.HasField("group") else None,
     )
 
 
@@ -238,6 +240,7 @@ def _topology_to_wire(topology: Topology) -> pb.Topology:
         balanced_level=topology.balanced,
         spread=pb.Spread(level=spread.level, max_pods=spread.max_pods) if (spread := topology.spread) else None,
         same_labels=topology.same,
+        group=pb.Group(name=group.name, level=group.level) if (group := topology.group) else None,
     )
 
 

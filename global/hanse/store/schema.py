@@ -15,7 +15,7 @@ import msgspec
 
 from hanse.model import lifecycle
 from hanse.model.ids import FlavorName, QueueName, QueueUid
-from hanse.model.job import Slice, Spread, Topology
+from hanse.model.job import Group, Slice, Spread, Topology
 from hanse.model.placement import LevelUse
 from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue, QueueLimits
 from hanse.model.request import GangRequest, SetRequest
@@ -274,6 +274,7 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
     balanced: str = ""
     spread: tuple[str, int] | None = None
     same: list[str] = []
+    group: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, s: SetRequest) -> "SetRequestValue":
@@ -291,6 +292,7 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
             s.topology.balanced,
             (s.topology.spread.level, s.topology.spread.max_pods) if s.topology.spread else None,
             list(s.topology.same),
+            (s.topology.group.name, s.topology.group.level) if s.topology.group else None,
         )
 
     def set_request(self) -> SetRequest:
@@ -308,7 +310,8 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
         marks = self.slice_marks or [(False, False)] * len(self.slices)
         slices = tuple(Slice(*x, *mark) for x, mark in zip(self.slices, marks, strict=True))
         spread = Spread(*self.spread) if self.spread else None
-        return Topology(self.required, self.preferred, slices, self.balanced, spread, tuple(self.same))
+        group = Group(*self.group) if self.group else None
+        return Topology(self.required, self.preferred, slices, self.balanced, spread, tuple(self.same), group)
 
 
 class BoundSet(_Struct, frozen=True, array_like=True):

@@ -10,6 +10,7 @@ from hanse.manifests import convert
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
     EnvVar,
+    Group,
     JobSpec,
     OnInfrastructure,
     PodSet,
@@ -71,6 +72,7 @@ FULL = JobSpec(
                 balanced="rack",
                 spread=Spread("block", 3),
                 same=("example.com/subnet",),
+                group=Group("all", "block"),
             ),
         ),
     ),

@@ -3,7 +3,7 @@
 import pytest
 
 from hanse.manifests import ImportedJob
-from hanse.model.job import Slice, Topology
+from hanse.model.job import Group, Slice, Topology
 from tests.unit.manifests.texts import batch_job, job_of, pod_group, pytorch_job, refusal, unmapped
 
 KUEUE = "kueue.x-k8s.io/podset-"
@@ -109,11 +109,26 @@ def test_kai_bounds_the_whole_gang_and_aims_inside_it() -> None:
     assert set(unmapped(pytorch_job(head=head))) == {f'metadata.annotations["{KAI}topology"]'}
 
 
-def test_a_level_for_several_pod_sets_is_laid_on_each_and_named() -> None:
+def test_a_level_for_the_gang_is_one_domain_for_all_pod_sets() -> None:
     head = f"annotations: {{{KAI}topology-required-placement: block}}"
     text = pytorch_job(head=head, master=True)
-    assert [s.topology.required for s in job_of(text).spec.pod_sets] == ["block", "block"]
-    assert set(unmapped(text)) == {f'metadata.annotations["{KAI}topology-required-placement"]'}
+    sets = job_of(text).spec.pod_sets
+    assert [(s.topology.required, s.topology.group) for s in sets] == [("block", Group("gang", "block"))] * 2
+    assert unmapped(text) == {}
+
+
+def test_kueue_groups_share_the_domain_of_their_level() -> None:
+    keys = "kueue.x-k8s.io/podset-required-topology: rack, kueue.x-k8s.io/podset-group-name: both"
+    template = f"{{metadata: {{annotations: {{{keys}}}}}, spec: {{containers: [{{name: c, image: i}}]}}}}"
+    jobs = "".join(
+        f"\n  - {{name: {name}, template: {{spec: {{parallelism: {count}, template: {template}}}}}}}"
+        for name, count in (("leader", 1), ("workers", 4))
+    )
+    text = (
+        f"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: s}}\nspec:\n  replicatedJobs:{jobs}\n"
+    )
+    assert [s.topology.group for s in job_of(text).spec.pod_sets] == [Group("both", "rack")] * 2
+    assert unmapped(text) == {}
 
 
 def segmented(size: int, workers: int, more: str = "") -> str:

@@ -9,6 +9,7 @@ from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
     PODS_PER_JOB_MAX,
     EnvVar,
+    Group,
     JobSpec,
     OnPoolLost,
     PodSet,
@@ -156,6 +157,10 @@ def test_a_broken_job_is_refused(spec: JobSpec, reason: str, path: str) -> None:
         (replace(SET, topology=Topology(same=("a b",))), "LABEL_INVALID", "same[0]"),
         (replace(SET, topology=Topology(same=("a", "a"))), "DUPLICATE", "same[1]"),
         (replace(SET, topology=Topology(same=("a", "b", "c", "d", "e"))), "TOO_MANY", "same"),
+        (replace(SET, topology=Topology(group=Group("all", "a b"))), "LEVEL_INVALID", "group.level"),
+        (replace(SET, topology=Topology(group=Group("all", ""))), "LEVEL_INVALID", "group.level"),
+        (replace(SET, topology=Topology(group=Group("A b", "rack"))), "NAME_INVALID", "group.name"),
+        (replace(SET, topology=Topology("rack", group=Group("all", "block"))), "GROUP_INVALID", "group"),
         (replace(SET, topology=Topology(spread=Spread("a b", 1))), "LEVEL_INVALID", "spread.level"),
         (replace(SET, topology=Topology(spread=Spread("", 1))), "LEVEL_INVALID", "spread.level"),
         (replace(SET, topology=Topology(spread=Spread("rack", 0))), "COUNT_OUT_OF_RANGE", "spread.max_pods"),

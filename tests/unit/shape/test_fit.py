@@ -1,8 +1,10 @@
 """What a shape answers: where, how well, or why not."""
 
+from dataclasses import replace
+
 import pytest
 
-from hanse.model.job import Slice
+from hanse.model.job import Group, Slice, Topology
 from hanse.model.reasons import Reason
 from hanse.model.request import SetRequest
 from hanse.model.resources import Resources
@@ -120,6 +122,19 @@ def test_a_taint_must_be_tolerated() -> None:
     tainted = shape(FREE, classes=(host_class(taints=(Taint("team", "a", Effect.NO_SCHEDULE),)),))
     assert misses(tainted, pods(1)).reason is Reason.TAINT
     assert fits(tainted, pods(1, tolerations=(Toleration("team", value="a"),)))
+
+
+def test_a_group_is_in_one_domain_or_the_gang_waits() -> None:
+    both = [replace(one, topology=Topology(group=Group("all", "rack"))) for one in (pods(1, 4), pods(3))]
+    assert fits(shape([[8, 8, 8], [8, 8, 8, 4]]), *both)
+    no = misses(shape([[8, 8, 8], [8, 8, 4]]), *both)
+    assert (no.constraint, no.wanted, no.found) == ("pods of all in one rack", 4, 3)
+    assert no.detail == "found 4 pods of all in one rack, each set by itself; wanted 4"
+
+
+def test_a_group_of_one_set_requires_its_level() -> None:
+    alone = replace(pods(4), topology=Topology(group=Group("all", "rack")))
+    assert misses(shape([[8, 8], [8, 8]]), alone).constraint == "hosts with 8 free GPUs in one rack"
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,6 @@ def _pod_set(pod_set: "PodSet") -> str:
     asked = pod_set.topology
     parts += topology_words(
         asked.required, asked.preferred,
-        slices=asked.slices, balanced=asked.balanced, spread=asked.spread, same=asked.same,
+        slices=asked.slices, balanced=asked.balanced, spread=asked.spread, same=asked.same, group=asked.group,
     )  # fmt: skip
     return ", ".join(parts)

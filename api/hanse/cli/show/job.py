@@ -91,6 +91,7 @@ def _pod_set(pod_set: "PodSet") -> str:
     parts += topology_words(
         topology.required_level, topology.preferred_level,
         slices=topology.slices, balanced=topology.balanced_level, spread=topology.spread, same=topology.same_labels,
+        group=topology.group,
     )  # fmt: skip
     return ", ".join(parts)
 

@@ -47,6 +47,20 @@ class SpreadLike(Protocol):
         ...
 
 
+class GroupLike(Protocol):
+    """A group of the model, or its message."""
+
+    @property
+    def name(self) -> str:
+        """Which sets."""
+        ...
+
+    @property
+    def level(self) -> str:
+        """Level of the domain that holds them."""
+        ...
+
+
 def topology_words(
     required: str,
     preferred: str,
@@ -55,10 +69,13 @@ def topology_words(
     balanced: str,
     spread: SpreadLike | None,
     same: Iterable[str],
+    group: GroupLike | None,
 ) -> Iterator[str]:
     """One part of a sentence for each thing that is asked."""
     if required:
         yield f"in one {required}"
+    if group is not None and group.level:
+        yield f"with all of {group.name} in one {group.level}"
     if preferred:
         yield f"rather in one {preferred}"
     for one in slices:

@@ -25,6 +25,8 @@ from hanse.manifests.registry import Kind, Submission
 from hanse.manifests.tree import Row, Table
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
+    GANG,
+    Group,
     JobSpec,
     OnInfrastructure,
     OnPoolLost,
@@ -85,6 +87,7 @@ _POD_SET: Final = (
     "balanced",
     "spread",
     "same",
+    "group",
 )
 _POD_SET_LATER: Final = ("max_count", "elastic", "affinity", "claims", "rank_label")
 _DEFAULT_SET_NAME: Final = "main"
@@ -173,6 +176,7 @@ def _count(field: Field) -> int:
 def _topology(field: Field) -> Topology:
     required, preferred, slices = field.get("required"), field.get("preferred"), field.get("slices")
     balanced, spread, same = field.get("balanced"), field.get("spread"), field.get("same")
+    group = field.get("group")
     return Topology(
         required=required.word() if required else "",
         preferred=preferred.word() if preferred else "",
@@ -180,7 +184,15 @@ def _topology(field: Field) -> Topology:
         balanced=balanced.word() if balanced else "",
         spread=_spread(spread) if spread else None,
         same=tuple(item.word() for item in same.items()) if same else (),
+        group=_group(group) if group else None,
     )
+
+
+def _group(field: Field) -> Group:
+    field.only(("name", "level"))
+    name = field.get("name")
+    level = field.need("level", "a group needs a level: one domain of it holds the group").word()
+    return Group(name.word() if name else GANG, level)
 
 
 def _spread(field: Field) -> Spread:

@@ -8,6 +8,7 @@ import pytest
 from hanse.manifests import convert
 from hanse.model.job import (
     EnvVar,
+    Group,
     JobSpec,
     OnInfrastructure,
     PodSet,
@@ -83,7 +84,9 @@ def test_every_field_of_the_model_can_be_said() -> None:
       balanced: rack
       spread: {level: block, max_pods: 32}
       same: [example.com/subnet]
-    - {name: eval, count: 1}
+      group: {name: training, level: fabric}
+    - {name: eval, count: 1, group: {name: training, level: fabric}}
+    - {name: last, group: {level: fabric}}
     """
     spec = job_of(text).spec
     assert spec == JobSpec(
@@ -111,6 +114,7 @@ def test_every_field_of_the_model_can_be_said() -> None:
                     "rack",
                     Spread("block", 32),
                     ("example.com/subnet",),
+                    Group("training", "fabric"),
                 ),
                 template=PodTemplate(
                     image="registry.example/train:1",
@@ -120,11 +124,12 @@ def test_every_field_of_the_model_can_be_said() -> None:
                     volumes=(Volume("data", VolumeKind.PERSISTENT_VOLUME_CLAIM, "data", "/data", True),),
                 ),
             ),
-            PodSet("eval", 1, 1),
+            PodSet("eval", 1, 1, topology=Topology(group=Group("training", "fabric"))),
+            PodSet("last", 1, 1, topology=Topology(group=Group("gang", "fabric"))),
         ),
     )
     assert (spec.queue, spec.pod_sets[0].flavors) == ("research", ("h100", "h200"))
-    assert job_of(text).min_total == 9
+    assert job_of(text).min_total == 10
 
 
 @pytest.mark.parametrize(

@@ -326,6 +326,7 @@ class Topology(_message.Message):
     BALANCED_LEVEL_FIELD_NUMBER: _builtins.int
     SPREAD_FIELD_NUMBER: _builtins.int
     SAME_LABELS_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
     required_level: _builtins.str
     """Level of which one domain must hold the whole set; empty for none."""
     preferred_level: _builtins.str
@@ -344,6 +345,10 @@ class Topology(_message.Message):
     def same_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Label keys: all pods of the gang whose sets name a key are on nodes with one value of it."""
 
+    @_builtins.property
+    def group(self) -> Global___Group:
+        """The sets that one domain holds together with this one."""
+
     def __init__(
         self,
         *,
@@ -353,14 +358,41 @@ class Topology(_message.Message):
         balanced_level: _builtins.str = ...,
         spread: Global___Spread | None = ...,
         same_labels: _abc.Iterable[_builtins.str] | None = ...,
+        group: Global___Group | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["spread", b"spread"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "spread", b"spread"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balanced_level", b"balanced_level", "preferred_level", b"preferred_level", "required_level", b"required_level", "same_labels", b"same_labels", "slices", b"slices", "spread", b"spread"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balanced_level", b"balanced_level", "group", b"group", "preferred_level", b"preferred_level", "required_level", b"required_level", "same_labels", b"same_labels", "slices", b"slices", "spread", b"spread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Topology: _TypeAlias = Topology  # noqa: Y015
+
+@_typing.final
+class Group(_message.Message):
+    """Sets of a gang that name the same group are held by one domain of a level, all of their pods together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the group, in its gang."""
+    level: _builtins.str
+    """Level of the domain; all sets of the group name the same one."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        level: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["level", b"level", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Group: _TypeAlias = Group  # noqa: Y015
 
 @_typing.final
 class Spread(_message.Message):
