@@ -151,7 +151,12 @@ class SimCluster:
         self._storage.tidy(self.engine)
         return outcomes
 
-    # Nodes by path
+    # Nodes
+
+    def nodes_are_as_of(self, uid: str, version: int) -> bool:
+        """Whether no node has changed since a version of this cluster, as far as that can be told."""
+        known = self._watch_floor <= version <= self.engine.version
+        return known and uid == self.engine.uid and self.engine.nodes_version <= version
 
     def nodes_below(self, path: str) -> Indexes:
         """Nodes under a path of domain names, or of that name. Raises NotFound."""

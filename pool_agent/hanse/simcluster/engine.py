@@ -75,6 +75,7 @@ class Engine:
         self.uid = uid
         self.now_ms = now_ms
         self.version = 0
+        self.nodes_version = 0  # at which a node changed last
         self.nodes = NodeTable(spec, ghosts)
         self.gangs: dict[GangId, Gang] = {}
         self.foreign: dict[str, ForeignGang] = {}
@@ -405,6 +406,7 @@ class Engine:
 
     def _touch_nodes(self, nodes: Indexes) -> None:
         self.version += 1
+        self.nodes_version = self.version
         for node in nodes.tolist():
             self._changes.touch(node, self.version)
 

@@ -52,7 +52,9 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
 
     async def List(self, request: pb.ListRequest, context: Context) -> AsyncIterator[pb.ListResponse]:  # noqa: N802
         async with refusing(context):
-            for message in list(wire.list_messages(self._cluster(request.pool).engine)):
+            cluster = self._cluster(request.pool)
+            kept = bool(request.nodes_as_of) and cluster.nodes_are_as_of(request.cluster_uid, request.nodes_as_of)
+            for message in list(wire.list_messages(cluster.engine, nodes_as_kept=kept)):
                 yield message
 
     async def Watch(self, request: pb.WatchRequest, context: Context) -> AsyncIterator[pb.WatchResponse]:  # noqa: N802

@@ -135,11 +135,12 @@ def claim_message(engine: Engine) -> pb.ClusterClaim:
     )
 
 
-def list_messages(engine: Engine) -> Iterator[pb.ListResponse]:
-    """Everything, in pieces. The engine must not move before the last one is taken."""
+def list_messages(engine: Engine, *, nodes_as_kept: bool = False) -> Iterator[pb.ListResponse]:
+    """Everything, in pieces, or all but the nodes. The engine must not move before the last one is taken."""
     bases = [pb.LabelBase(labels=dict(group.labels)) for group in engine.nodes.groups]
-    yield pb.ListResponse(version=engine.version, claim=claim_message(engine), label_bases=bases)
-    nodes = list(engine.listed_nodes())
+    claim = claim_message(engine)
+    yield pb.ListResponse(version=engine.version, claim=claim, label_bases=bases, nodes_as_kept=nodes_as_kept)
+    nodes = [] if nodes_as_kept else list(engine.listed_nodes())
     for start in range(0, len(nodes), NODES_PER_MESSAGE):
         part = [node_message(engine, node, shared=True) for node in nodes[start : start + NODES_PER_MESSAGE]]
         yield pb.ListResponse(version=engine.version, nodes=part)

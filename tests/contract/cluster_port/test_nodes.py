@@ -41,6 +41,16 @@ async def test_nodes_are_told_in_full(port: ClusterPort) -> None:
     assert (await port.list()).foreign == ()
 
 
+async def test_a_list_has_the_nodes_as_they_are_whatever_was_listed_before(
+    home: ClusterHome, port: ClusterPort
+) -> None:
+    first = await port.list()
+    assert (await port.list()).nodes == first.nodes
+    await home.fail(first.nodes[0].name)
+    await until(port, lambda s: not node_in(s, first.nodes[0].name).ready)
+    assert [node.name for node in (await port.list()).nodes] == [node.name for node in first.nodes]
+
+
 async def test_a_dead_machine_takes_its_pods_with_it(home: ClusterHome, agent: ClusterPort) -> None:
     nodes = await node_names(agent)
     held = record(key(), nodes[:4])

@@ -505,6 +505,25 @@ def test_what_the_watch_does_not_tell_is_found_within_a_resync() -> None:
     play(scene)
 
 
+def test_a_resync_looks_at_nodes_again_only_if_one_has_changed() -> None:
+    async def scene(stage: Stage) -> None:
+        stage.puppet.bind(key())
+        agent, task = stage.start()
+        await stage.status(key(), GangStatus.RUNNING)
+        kept = []
+        for resyncs in (1, 2, 3):
+            await stage.until(lambda resyncs=resyncs: agent.pool.resyncs == resyncs)  # type: ignore[misc]
+            assert agent.pool.ledger is not None
+            kept.append(agent.pool.ledger.inventory)
+            if resyncs == 2:
+                stage.fail_nodes(6, 7)
+        assert kept[0] is kept[1] is not kept[2]
+        assert agent.pool.repairs == 0
+        await stopped(task)
+
+    play(scene)
+
+
 def test_resyncs_of_agents_that_started_together_drift_apart() -> None:
     async def scene(stage: Stage) -> None:
         agent, task = stage.start()

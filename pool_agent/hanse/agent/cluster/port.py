@@ -163,7 +163,11 @@ class ClusterPort(Protocol):
         ...
 
     async def list(self) -> ClusterState:
-        """Everything, at one version."""
+        """Everything, at one version.
+
+        If no node has changed since the list before, `nodes` may be the very same object: who keeps what it made of
+        them need not look at them again.
+        """
         ...
 
     def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:

@@ -60,6 +60,7 @@ class SimulatedCluster:
 
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
+        self._listed: ClusterState | None = None
 
     async def read_claim(self) -> Claim:
         with _port_errors():
@@ -74,7 +75,11 @@ class SimulatedCluster:
     async def list(self) -> ClusterState:
         with _port_errors():
             self._cluster.sync()
-            return state_of(self._cluster)
+            kept = self._listed
+            if kept is not None and not self._cluster.nodes_are_as_of(kept.claim.cluster_uid, kept.version):
+                kept = None
+            self._listed = state_of(self._cluster, kept)
+            return self._listed
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
         try:

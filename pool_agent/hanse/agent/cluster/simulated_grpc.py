@@ -65,6 +65,7 @@ class GrpcCluster:
         self._where = f"{pool} at {address}"
         self._channel = grpc.aio.insecure_channel(address, options=OPTIONS)
         self._stub = sim_pb2_grpc.SimServiceStub(self._channel)
+        self._listed: ClusterState | None = None
 
     async def close(self) -> None:
         """Let the channel go; calls in flight end with ClusterUnavailable."""
@@ -84,10 +85,15 @@ class GrpcCluster:
 
     async def list(self) -> ClusterState:
         with self._port_errors():
-            listing = Listing()
-            async for piece in self._stub.List(pb.ListRequest(pool=self._pool), timeout=PORT_DEADLINE_S):
+            kept = self._listed
+            request = pb.ListRequest(pool=self._pool)
+            if kept is not None:
+                request.nodes_as_of, request.cluster_uid = kept.version, kept.claim.cluster_uid
+            listing = Listing(kept)
+            async for piece in self._stub.List(request, timeout=PORT_DEADLINE_S):
                 listing.add(piece)
-            return listing.state()
+            self._listed = listing.state()
+            return self._listed
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
         try:

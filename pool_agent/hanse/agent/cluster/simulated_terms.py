@@ -111,16 +111,15 @@ def start_input(op: StartPods, *, pods_max: int = 0) -> Start:
 # Reading
 
 
-def state_of(cluster: SimCluster) -> ClusterState:
-    """Everything, at the engine's version."""
+def state_of(cluster: SimCluster, kept: ClusterState | None = None) -> ClusterState:
+    """Everything, at the engine's version; with the nodes of an earlier list, if that is given."""
     engine = cluster.engine
-    listed = list(engine.listed_nodes())
     gangs = engine.gangs.values()
     return ClusterState(
         version=engine.version,
         claim=claim_of(cluster),
-        nodes=tuple(node_facts(engine, node) for node in listed),
-        foreign=tuple(_foreign(engine)),
+        nodes=tuple(node_facts(engine, node) for node in engine.listed_nodes()) if kept is None else kept.nodes,
+        foreign=tuple(_foreign(engine)) if kept is None else kept.foreign,
         records=tuple(_record(engine, gang) for gang in gangs if gang.recorded),
         pods=tuple(_counts(gang) for gang in gangs if gang.start is not None),
     )

@@ -144,9 +144,15 @@ def pods_from_wire(key: GangKey, message: pb.PodsResponse) -> tuple[PodStatus, .
 
 
 class Listing:
-    """Puts the pieces of a list together."""
+    """Puts the pieces of a list together.
 
-    def __init__(self) -> None:
+    Args:
+        kept: an earlier list, whose nodes the answer may leave out.
+    """
+
+    def __init__(self, kept: ClusterState | None = None) -> None:
+        self._kept = kept
+        self._as_kept = False
         self._version = 0
         self._claim = Claim("", "", Epoch(), 0)
         self._bases: list[dict[str, str]] = []
@@ -161,6 +167,7 @@ class Listing:
         if piece.HasField("claim"):
             self._version, self._claim = piece.version, claim_from_wire(piece.claim)
             self._bases = [dict(base.labels) for base in piece.label_bases]
+            self._as_kept = piece.nodes_as_kept
         for node in piece.nodes:
             self._nodes.append(_node(node, self._bases, self._resources(node.allocatable)))
             if node.foreign:
@@ -174,12 +181,13 @@ class Listing:
         return self._seen.setdefault(key, Resources(key))
 
     def state(self) -> ClusterState:
-        """Everything."""
+        """Everything; nodes that were left out are the very tuple that was kept."""
+        kept = self._kept if self._as_kept else None
         return ClusterState(
             self._version,
             self._claim,
-            tuple(self._nodes),
-            tuple(self._foreign),
+            tuple(self._nodes) if kept is None else kept.nodes,
+            tuple(self._foreign) if kept is None else kept.foreign,
             tuple(self._records),
             tuple(self._pods),
         )

@@ -191,6 +191,16 @@ class Inventory:
         for uses, count in pods.items():
             self._use(name, self._pod(uses), -count)
 
+    def recount(self) -> None:
+        """Forgets every pod of ours and all that was asked for: what is held is told anew."""
+        for node in self.nodes:
+            if node is not None and node.own:
+                for pod, count in list(node.own.items()):
+                    node.use(pod, -count)
+                self._touch(node)
+        self._away.clear()
+        self.demand = Demand()
+
     def take(self, placement: "Placement | SetPlacement") -> None:
         """Holds every place of a gang, or of one of its sets."""
         for uses, nodes in placement.usage():

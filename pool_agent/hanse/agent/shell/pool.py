@@ -32,6 +32,7 @@ from hanse.agent.cluster.port import (
     WatchLost,
 )
 from hanse.agent.core.dialects import detect_trees
+from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.fence import Change, CompleteSet
 from hanse.agent.core.gangs import Gangs
 from hanse.agent.core.inventory import Inventory
@@ -98,6 +99,7 @@ class Pool:
         self._flavors: tuple[Flavor, ...] = ()
         self._trees: tuple[tuple[Level, ...], ...] = ((),)
         self._labels: dict[NodeName, Mapping[str, str]] = {}
+        self._listed_nodes: tuple[NodeFacts, ...] | None = None
         self._version = 0
         self._access = asyncio.Lock()
         self._listed = asyncio.Event()
@@ -329,17 +331,25 @@ class Pool:
 
     def _take(self, state: ClusterState) -> int:
         """Build nodes and gangs from a list, and let the watch begin there; returns how many gangs differed."""
+        self.ledger = NodeLedger(self._nodes_of(state))
+        self.claim, self._version = state.claim, state.version
+        surprises = self.gangs.relist(state, self.ledger)
+        self._listed.set()
+        return surprises
+
+    def _nodes_of(self, state: ClusterState) -> Inventory:
+        """The listed nodes, without pods of ours; the very ones that are there if no node has changed."""
+        if self.ledger is not None and state.nodes is self._listed_nodes:
+            self.ledger.inventory.recount()
+            return self.ledger.inventory
+        self._listed_nodes = state.nodes
         self._find_levels(state)
         foreign = dict(state.foreign)
         offered = self.ledger.inventory.offered if self.ledger is not None else {}
         inventory = Inventory(self._flavors, self._trees, offered=offered, scores=self._config.scores)
         for node in state.nodes:
             inventory.set_node(node, foreign.get(node.name))
-        self.ledger = NodeLedger(inventory)
-        self.claim, self._version = state.claim, state.version
-        surprises = self.gangs.relist(state, self.ledger)
-        self._listed.set()
-        return surprises
+        return inventory
 
     def _find_levels(self, state: ClusterState) -> None:
         """Read the levels from the nodes' labels, unless they are given, or the labels are what they were."""

@@ -661,16 +661,24 @@ class ListRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     POOL_FIELD_NUMBER: _builtins.int
+    NODES_AS_OF_FIELD_NUMBER: _builtins.int
+    CLUSTER_UID_FIELD_NUMBER: _builtins.int
     pool: _builtins.str
     """Pool."""
+    nodes_as_of: _builtins.int
+    """Version of a list of which the caller has kept the nodes. 0: of none."""
+    cluster_uid: _builtins.str
+    """Cluster that this list was of."""
     def __init__(
         self,
         *,
         pool: _builtins.str = ...,
+        nodes_as_of: _builtins.int = ...,
+        cluster_uid: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pool", b"pool"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster_uid", b"cluster_uid", "nodes_as_of", b"nodes_as_of", "pool", b"pool"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -688,8 +696,11 @@ class ListResponse(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     RECORDS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
+    NODES_AS_KEPT_FIELD_NUMBER: _builtins.int
     version: _builtins.int
     """Version of all pieces."""
+    nodes_as_kept: _builtins.bool
+    """In the first piece: the nodes are those that the caller has kept, and no piece has any."""
     @_builtins.property
     def claim(self) -> Global___ClusterClaim:
         """Who may write."""
@@ -719,10 +730,11 @@ class ListResponse(_message.Message):
         nodes: _abc.Iterable[Global___Node] | None = ...,
         records: _abc.Iterable[Global___GangRecord] | None = ...,
         pods: _abc.Iterable[Global___PodCounts] | None = ...,
+        nodes_as_kept: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "label_bases", b"label_bases", "nodes", b"nodes", "pods", b"pods", "records", b"records", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["claim", b"claim", "label_bases", b"label_bases", "nodes", b"nodes", "nodes_as_kept", b"nodes_as_kept", "pods", b"pods", "records", b"records", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
