@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
+from hanse.apiserver import commits, jobs, watches
 from hanse.model import lifecycle
 from hanse.model.ids import Attempt
 from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
@@ -16,7 +17,7 @@ from hanse.scheduler.shell.departures import NoArchive
 from hanse.scheduler.shell.reports import ReportBook
 from hanse.scheduler.shell.retention import Retainer
 from hanse.store import keys, moves
-from hanse.store.contract import Event, EventKind, KeyValue, ModRevisionIs, Put
+from hanse.store.contract import Committed, Event, EventKind, KeyValue, ModRevisionIs, Put, Unknown
 from tests.sim.patching import original, swap
 
 ABSENT_KEY: Final = "meta/never-written"
@@ -211,6 +212,35 @@ def no_attempt_check(stack: ExitStack) -> None:
         return transition(job, event, now_ms=now_ms)
 
     swap(stack, moves, "transition", any_attempt)
+
+
+def read_what_was(stack: ExitStack) -> None:
+    """A server answers a read with what it read for the one before."""
+    find_job = original(jobs, "find_job")
+    known: dict[str, Any] = {}
+
+    async def late(store: Any, text: str, *, queue: str = "") -> Any:
+        fresh = await find_job(store, text, queue=queue)
+        before, known[text] = known.get(text, fresh), fresh
+        return before
+
+    swap(stack, jobs, "find_job", late)
+
+
+def acknowledge_unsettled(stack: ExitStack) -> None:
+    """A submission whose outcome nobody knows is acknowledged."""
+    settle = original(commits, "_settle")
+
+    def hasty(waiting: Any, outcome: Any) -> None:
+        settle(waiting, Committed(1) if isinstance(outcome, Unknown) else outcome)
+
+    swap(stack, commits, "_settle", hasty)
+
+
+def watch_half(stack: ExitStack) -> None:
+    """Of the changes of a batch, who follows jobs is told of all but one."""
+    newest = original(watches, "_newest")
+    swap(stack, watches, "_newest", lambda batch, scope: newest(batch, scope)[1:] or newest(batch, scope))
 
 
 def no_quota(stack: ExitStack) -> None:

@@ -49,6 +49,7 @@ SLOW_STARTS: Final = {
     "nodes_max": 4, "jobs": 40, "faults_s": 60.0,
 }  # fmt: skip
 REFUSALS: Final = {"foreign_every_s": 4.0, "node_mark_every_s": 8.0, "store_reply_lost_p": 0.2}
+CHANGES: Final = {"job_hold_every_s": 6.0, "priority_every_s": 6.0, "cancel_every_s": 9.0}
 HOLDS: Final = {"job_hold_every_s": 4.0}
 LIMITS: Final = {"limit_every_s": 3.0}
 DRAINS: Final = {"drain_every_s": 4.0, "watch_lag_s": 1.0}
@@ -76,6 +77,9 @@ _ALL: Final = (
     Mutant("p13-no-success", "who succeeds while stopping runs again", 150, global_bugs.forget_success, SLOW_STARTS),
     Mutant("p15-no-wait", "jobs are bound before every pool has come back", 100, global_bugs.bind_at_once, RESTORES),
     Mutant("p15-no-freeze", "what is bound starts before that", 150, agent_bugs.start_at_once, RESTORES),
+    Mutant("stale-read", "a read shows what another one found before", 20, global_bugs.read_what_was, CHANGES),
+    Mutant("ack-unsettled", "an unknown submission is acknowledged", 20, global_bugs.acknowledge_unsettled, LOSSES),
+    Mutant("watch-skips", "who follows jobs misses one", 40, global_bugs.watch_half),
     Mutant("attempt-check", "reports of any attempt are taken", 160, global_bugs.no_attempt_check, REFUSALS),
     Mutant("half-a-gang", "all pods of a gang but one are held", 10, agent_bugs.hold_half),
     Mutant("release-skipped", "a gang is released before its pods are gone", 80, agent_bugs.release_at_once),

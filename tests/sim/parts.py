@@ -4,7 +4,7 @@ Everything else in the simulator speaks of processes that have a `run`, a `serve
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from random import Random
 from typing import Any, Final
 
@@ -69,6 +69,16 @@ class ReplicaParts:
     async def serve_link(self, stream: AgentStream) -> None:
         """One agent's stream."""
         await self._replica.serve_link(stream)
+
+    async def stream(self, method: str, request: Message) -> AsyncIterator[Message]:
+        """One call of the API that goes on; raises HanseError."""
+        await self._up.wait()
+        streams: dict[str, Any] = {"WatchJobs": self._services.jobs.watch_jobs}  # Any: as in `call`
+        try:
+            async for answer in streams[method](CallContext(), request):
+                yield answer
+        except Exception as error:
+            raise told(error) from error
 
     async def call(self, method: str, request: Message) -> Message:
         """One call of the API; raises HanseError."""

@@ -22,9 +22,11 @@ from hanse.model.lifecycle import State
 from hanse.store.schema import BindingValue
 from hanse.wire.job import spec_to_wire
 from tests.sim.fleet import GPU, PER_GPU, PRIORITIES, draw_job
+from tests.sim.histories import priority_of
 from tests.sim.leaving import Leaving
 from tests.sim.loop import Actor
 from tests.sim.telling import told_spec
+from tests.sim.watchers import Watcher
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -72,6 +74,7 @@ class People:
         self._tasks: list[asyncio.Task[None]] = []
         self._requests = 0
         self.books = Books()
+        self.watcher = Watcher(world, Random(f"{rng.random()}"))
 
     def begin(self, jobs: int, within_s: float) -> None:
         """Submit so many jobs within that time, and start the operators."""
@@ -85,6 +88,7 @@ class People:
             number += len(batch)
             self._go(self._submit(batch, self._rng.uniform(0.0, within_s)), "user")
         self._every(READ_EVERY_S, self._look, "reader")
+        self._world.loop.spawn(Actor("watcher"), self.watcher.run(), name="watcher")
         self._every(swarm.cancel_every_s, self._cancel, "user")
         self._every(swarm.job_hold_every_s, self._hold_job, "user")
         self._every(swarm.priority_every_s, self._hurry, "user")
@@ -141,14 +145,15 @@ class People:
 
     async def _insist(self, method: str, request: Message) -> Message | HanseError:
         """Repeat a call until it is answered; an answer may be a refusal."""
-        era = self._world.store.era
+        era, began_s = -1, 0.0
         while True:
+            if era != self._world.store.era:  # what an earlier life of the store did is gone
+                era, began_s = self._world.store.era, self._world.loop.time()
             try:
                 answer = await self._world.call(method, request, CALL_DEADLINE_S)
                 if era == self._world.store.era:
+                    self._world.histories.heard(method, request, answer, began_s)
                     return answer
-                # It may be of a store that is no more. Ask the one that is.
-                era = self._world.store.era
             except (Unavailable, ResourceExhausted, TimeoutError) as error:
                 self._world.story.note(f"hears no answer to {method}: {error}")
                 await asyncio.sleep(self._rng.uniform(*RETRY_S))
@@ -157,7 +162,9 @@ class People:
                     self._world.court.accuse(
                         "crash", f"{method} failed by a mistake of the server: {error.__cause__!r}"
                     )
-                return error
+                if era == self._world.store.era:
+                    self._world.histories.heard(method, request, error, began_s)
+                    return error
 
     # ---- users
 
@@ -175,7 +182,7 @@ class People:
             self._world.story.note(f"asks for {job} ({spec.name}): {told_spec(spec)}", job)
         swarm, weather = self._world.weather.swarm, self._world.weather
         if weather.hits(swarm.user_crash_p):
-            await self._shout(request)
+            await self._shout(request, batch)
             if self._rng.random() < 0.5:
                 return  # nobody ever asks again; if the jobs are there, they run
             await asyncio.sleep(self._rng.uniform(*AWAY_S))
@@ -186,8 +193,13 @@ class People:
             if (request.request_id, self._world.store.era) in self.books.by_request:
                 await self._reuse(request)
 
-    async def _shout(self, request: Message) -> None:
+    async def _shout(self, request: job_service_pb2.SubmitJobsRequest, batch: list[JobSpec]) -> None:
         """Send a call and lose the connection before anybody can answer."""
+        began_s = self._world.loop.time()
+        for index, spec in enumerate(batch):
+            uid = next(queue.uid for queue in self._world.fleet.queues if queue.name == spec.queue)
+            job = job_id(uid, ANONYMOUS, request.request_id, index)
+            self._world.histories.lost("SubmitJobs", job, began_s, wanted=priority_of(request.jobs[index]))
         try:
             await self._world.call("SubmitJobs", request, self._rng.uniform(0.0, 0.1))
         except (TimeoutError, HanseError):
@@ -236,6 +248,7 @@ class People:
         self._world.story.note(f"hears about the cancel of {job}: {type(answer).__name__}", job)
         if not isinstance(answer, HanseError):
             self._world.store_checks.cancelled(job)
+        await self._look_at(job)
 
     async def _hold_job(self) -> None:
         """Put a job on hold for a while. It may run already, or end meanwhile; whoever holds it also releases it."""
@@ -245,6 +258,7 @@ class People:
         self._world.story.note(f"puts {job} on hold", job)
         held = await self._insist("HoldJob", job_service_pb2.HoldJobRequest(job=job, request_id=self._request_id()))
         self._world.story.note(f"hears about the hold of {job}: {_told(held)}", job)
+        await self._look_at(job)
         if isinstance(held, HanseError):
             return
         self._world.store_checks.held(job)
@@ -266,6 +280,11 @@ class People:
         if isinstance(answer, job_pb2.Job) and answer.status.priority != wanted.value:
             what = f"{job} was given the priority {wanted.name} and has {answer.status.priority}"
             self._world.court.accuse("S8", what, job)
+        await self._look_at(job)
+
+    async def _look_at(self, job: JobId) -> None:
+        """Whoever has changed something looks at it, wherever he is answered."""
+        await self._insist("GetJob", job_service_pb2.GetJobRequest(job=job))
 
     async def _retry(self) -> None:
         """Try a job again that has ended badly, perhaps twice with one request id: it is one job all the same."""

@@ -118,6 +118,7 @@ async def _life(world: World, people: People, nemesis: Nemesis, swarm: Swarm) ->
     nemesis.stop()
     world.heal()
     await _settle(world, people)
+    world.histories.judge()
 
 
 async def _settle(world: World, people: People) -> None:
@@ -143,6 +144,7 @@ def _look(world: World, people: People) -> Unsettled | None:
     return (
         unsettled(world.view, engines, people.books.asked)
         or running_sets_differ(world.view, engines)
+        or people.watcher.at_rest()
         or world.summary_checks.at_rest(engines)
     )
 

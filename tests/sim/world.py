@@ -7,6 +7,7 @@ actor in it. The world starts, kills, pauses and restarts them, and hears of eve
 
 import asyncio
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
@@ -34,6 +35,7 @@ from tests.sim.cluster import FaultyCluster
 from tests.sim.cluster_checks import ClusterChecks, ObservedEngine
 from tests.sim.fleet import Fleet
 from tests.sim.guard_checks import GuardChecks
+from tests.sim.histories import Histories
 from tests.sim.link import LinkConnection, Network
 from tests.sim.loop import Actor, Life, SimClock, SimLoop
 from tests.sim.store import Backup, FaultyStore, ObservedStore, StoreWeather
@@ -44,6 +46,7 @@ from tests.sim.swarm import Swarm
 from tests.sim.telling import told_event, told_input
 from tests.sim.verdict import Court
 from tests.sim.view import StoreView
+from tests.sim.watchers import Changes
 from tests.sim.weather import Answer, Weather
 
 RESTART_S: Final = (0.2, 3.0)
@@ -115,6 +118,8 @@ class World:
         self.guard_checks = GuardChecks(self.view, self.court)
         self.cluster_checks = ClusterChecks(self.view, self.court)
         self.summary_checks = SummaryChecks(self.court)
+        self.histories = Histories(self.court, loop.time)
+        self.changes = Changes()
         self.restoring = False
         self.request_lost: Callable[[str, Txn], None] = lambda client, txn: None
         self.store_weather = StoreWeather(self.weather, lambda client, txn: self.request_lost(client, txn))
@@ -158,6 +163,8 @@ class World:
         self.view.restart(backup.revision, backup.items)
         self.store_checks.restarted()
         self.cluster_checks.restarted()
+        self.histories.restarted()
+        self.changes.restarted()
         await raise_incarnation(self.store)
         self.restoring = False
         for site in self.replicas:
@@ -373,6 +380,42 @@ class World:
         copy = type(request).FromString(request.SerializeToString(deterministic=True))
         self.loop.spawn(process.actor, self._handle(process.replica, method, copy, answer), name=method)
 
+    def stream(self, method: str, request: Message) -> "asyncio.Queue[Message | HanseError]":
+        """A call with many answers, at some replica; they end with an error, or without a word if it dies."""
+        answers: asyncio.Queue[Message | HanseError] = asyncio.Queue()
+        up = [site.process for site in self.replicas if site.process is not None]
+        process = self.rng.choice(up) if up else None
+        if process is None or process.replica is None:
+            answers.put_nowait(Unavailable("no server answers"))
+        else:
+            self.loop.spawn(process.actor, self._answer(process.replica, method, request, answers), name=method)
+        return answers
+
+    async def _answer(
+        self,
+        replica: parts.ReplicaParts,
+        method: str,
+        request: Message,
+        answers: "asyncio.Queue[Message | HanseError]",
+    ) -> None:
+        """Each answer leaves when it is made, and none overtakes another."""
+        under_way: deque[Message | HanseError] = (
+            deque()
+        )  # timers that are due at once run in any order; this keeps it
+        arrives_s = 0.0
+
+        def send(answer: Message | HanseError) -> None:
+            nonlocal arrives_s
+            arrives_s = max(arrives_s, self.loop.time() + self.weather.lag(self.weather.swarm.link_lag_s))
+            under_way.append(answer)
+            self.loop.world_later(arrives_s - self.loop.time(), lambda: answers.put_nowait(under_way.popleft()))
+
+        try:
+            async for answer in replica.stream(method, request):
+                send(answer)
+        except HanseError as error:
+            send(error)
+
     async def _handle(
         self, replica: parts.ReplicaParts, method: str, request: Message, answer: Answer[Message]
     ) -> None:
@@ -398,6 +441,9 @@ class World:
                 self.cluster_checks.binding_gone(gone, self._engine(gone.pool))
             elif key.startswith(keys.STATES) and event.kind is EventKind.PUT:
                 self._state_written(keys.job_of(key), self.view.before[key])
+                self.changes.put(keys.job_of(key), revision)
+            elif key.startswith(keys.STATES):
+                self.changes.removed(keys.job_of(key))
         self.store_checks.revision_made()
 
     def _state_written(self, job: JobId, before: KeyValue | None) -> None:
