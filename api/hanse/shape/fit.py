@@ -10,9 +10,11 @@ from dataclasses import dataclass, replace
 from hanse.model.ids import FlavorName
 from hanse.model.placement import LevelUse, PartPlacement
 from hanse.model.request import GangRequest
+from hanse.shape.arrangement import Arrangement
 from hanse.shape.ask import Ask, SetAsk, prepare
 from hanse.shape.decision import Decision, SetTake, apply_set
 from hanse.shape.domains import Branch, Node, branch
+from hanse.shape.ground import arranged
 from hanse.shape.joint import Joint, Seats, Spot
 from hanse.shape.lens import Ladder
 from hanse.shape.limits import LEVELS_MAX
@@ -123,11 +125,17 @@ def _fit_as_asked(shape: Shape, ask: Ask) -> Fit | NoFit:
 def _fit_anywhere(shape: Shape, ask: Ask) -> Fit | NoFit:
     if not ask.sets:
         return _fit(shape, ask, [])
-    order = (0,) if len(ask.sets) == 1 else big_first(ask)
-    seats = Joint(ask.sets, order).seats(ShapeBoard(shape))
+    order: Sequence[int] = (0,)
+    hopeless = False
+    if len(ask.sets) > 1:
+        found = arranged(shape, ask)
+        if isinstance(found, Arrangement):
+            return _fit(shape, ask, found.seats, found)
+        order, hopeless = big_first(ask), found
+    seats = Joint(ask.sets, order, hopeless=hopeless).seats(ShapeBoard(shape))
     if isinstance(seats, NoFit):
-        hopeless = [never(shape, s) for s in ask.sets]
-        return next((no for no in hopeless if no is not None), seats)
+        refusals = [never(shape, s) for s in ask.sets]
+        return next((no for no in refusals if no is not None), seats)
     return _fit(shape, ask, seats)
 
 
@@ -186,13 +194,13 @@ def _followed(before: Branch, after: Branch, path: tuple[int, ...]) -> tuple[int
     return tuple(out)
 
 
-def _fit(shape: Shape, ask: Ask, seats: Seats) -> Fit:
-    takes = tuple([SetTake(ask.index[i], ask.sets[i].pod, found.takes, found.exclusive) for i, found in seats])
+def _fit(shape: Shape, ask: Ask, seats: Seats, together: Arrangement | None = None) -> Fit:
+    takes = [SetTake(ask.index[i], ask.sets[i].pod, found.takes, found.exclusive) for i, found in seats]
     scores = [found.score for _, found in seats]
     score = scores[0] if len(scores) == 1 else _summed(scores)
     return Fit(
         score=score,
-        decision=Decision(shape.key, takes),
+        decision=Decision(shape.key, tuple(takes)) if together is None else Decision(shape.key, (), together.take),
         certain=all(found.certain for _, found in seats),
         seats=tuple([(ask.sets[i], found) for i, found in sorted(seats, key=_position)]),
     )

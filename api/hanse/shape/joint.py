@@ -1,11 +1,12 @@
-"""Several pod sets of one gang: each with its own constraints, all of them or none, no place used twice.
+"""Several pod sets of one gang, seated one after the other: for gangs that are too large for `together`.
 
-They belong together, so first the smallest domain is sought that holds them all: from the lowest level up, the
-domains that could hold each set alone, tightest first. Then the whole pool, in several orders of the sets. Then, for
-sets with a required level, other domains than the best one. Sets of one group go into one domain of the group's level
-together; a gang with groups is sought in one domain that is no coarser, then group by group, each in every domain of
-its level. Each of these searches is bounded (`SEATS_MAX`), so a
-gang of several sets may be refused although some arrangement exists; a gang of one set never is.
+Each set keeps its own constraints, all of them find room or none, and no place is used twice. They belong together,
+so first the smallest domain is sought that holds them all: from the lowest level up, the domains that could hold each
+set alone, tightest first. Then the whole pool, in several orders of the sets. Then, for sets with a required level,
+other domains than the best one. Sets of one group go into one domain of the group's level together; a gang with
+groups is sought in one domain that is no coarser, then group by group, each in every domain of its level. Each of
+these searches is bounded (`SEATS_MAX`), so such a gang may be refused though some arrangement exists; a gang of one
+set never is.
 
 The search runs on a `Board`: a shape above, counted nodes below.
 """
@@ -60,12 +61,18 @@ Seats = list[tuple[int, Seat]]  # position of the set in the ask, in the order o
 
 
 class Joint:
-    """One search for all sets of a gang."""
+    """One search for all sets of a gang.
 
-    def __init__(self, sets: Sequence[SetAsk], order: Sequence[int]) -> None:
+    Args:
+        order: in which they are seated first.
+        hopeless: it is known that they do not fit together, and only what is missing is asked for.
+    """
+
+    def __init__(self, sets: Sequence[SetAsk], order: Sequence[int], *, hopeless: bool = False) -> None:
         self._sets = sets
         self._order = tuple(order)
         self._left = SEATS_MAX
+        self._hopeless = hopeless
         self._refusal: NoFit | None = None
 
     def seats(self, board: Board) -> Seats | NoFit:
@@ -75,7 +82,14 @@ class Joint:
             s = self._sets[self._order[0]]
             return refuse_among(board.views, s, alone=True) if found is None else [(self._order[0], found)]
         if any(s.group for s in self._sets):
-            return self._together(board) or self._by_group(board) or refuse_group(board.views, self._grouped_sets())
+            found_all = None if self._hopeless else self._together(board) or self._by_group(board)
+            return found_all or refuse_group(board.views, self._grouped_sets())
+        if self._hopeless:
+            self._sequence(board, self._order, None)
+            return self._refusal or self._all(board)
+        return self._all(board)
+
+    def _all(self, board: Board) -> Seats | NoFit:
         together = self._together(board) or self._apart(board) or self._branching(board, self._order)
         assert together is not None or self._refusal is not None
         return together or self._refusal or []

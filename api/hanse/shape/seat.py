@@ -178,23 +178,40 @@ def _across(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
     for at, copies, below in found.take.kids:
         v, i = origin[at]
         takes.setdefault(v.group, []).append((i, copies, _stripped(kids[at][0], below)))
-    per_view = {v.group: v for v in seen}
+    by_group = [(g, Take((), tuple(takes[g]))) for g in sorted(takes)]
+    return _over_groups(s, {v.group: v for v in seen}, by_group, found.cost, exclusive)
+
+
+def _over_groups(
+    s: SetAsk, seen: dict[int, View], takes: list[tuple[int, Take]], cost: Cost, exclusive: tuple[int, ...]
+) -> Seat:
     counts: dict[str, int] = {}
-    for g, take in takes.items():
-        for level, n in zip(
-            per_view[g].rungs.aliases, usage(Take((), tuple(take)), per_view[g].rungs.depth), strict=True
-        ):
+    for g, take in takes:
+        for level, n in zip(seen[g].rungs.aliases, usage(take, seen[g].rungs.depth), strict=True):
             counts[level] = counts.get(level, 0) + n
-    half = len(found.cost) // 2
+    half = len(cost) // 2
+    fit = sum([v.cap.fit for v in seen.values()])
     return Seat(
-        takes=tuple([(g, Take((), tuple(takes[g]))) for g in sorted(takes)]),
+        takes=tuple(takes),
         exclusive=exclusive,
         counts=tuple(counts.items()),
-        score=(found.cost[0], found.cost[half - 2], found.cost[half - 1], _left(s, found.cost, whole.fit)),
-        certain=all(v.lens.certain for v in seen),
-        cost=found.cost,
-        tight=(whole.fit, *found.cost[half:]),
+        score=(cost[0], cost[half - 2], cost[half - 1], _left(s, cost, fit)),
+        certain=all(v.lens.certain for v in seen.values()),
+        cost=cost,
+        tight=(fit, *cost[half:]),
     )
+
+
+def seat_of(
+    s: SetAsk, seen: dict[int, View], takes: list[tuple[int, Take]], costs: list[Cost], exclusive: tuple[int, ...]
+) -> Seat:
+    """The seat of a set that takes this, at this cost in each group."""
+    if len(takes) == 1:
+        ((group, take),) = takes
+        return _seated(s, seen[group], Found(costs[0], take), exclusive)
+    deepest = max([v.rungs.depth for v in seen.values()])
+    alike = [stretched(cost, deepest) for cost in costs]
+    return _over_groups(s, seen, takes, tuple([sum(column) for column in zip(*alike, strict=True)]), exclusive)
 
 
 def _deepened(cap: Cap, height: int) -> Cap:

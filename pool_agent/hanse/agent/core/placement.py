@@ -9,10 +9,12 @@ Ranks follow the tree: consecutive ranks in consecutive domains at every level, 
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from hanse.agent.core.counting import Counted, count
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.mapping import Runs, hosts_alike, runs_named
+from hanse.agent.core.mixing import arranged_nodes, mixed_sets
 from hanse.agent.core.places import Placement, SetPlacement, part_of, recorded, set_on_hosts, set_placement
 from hanse.agent.core.small import among_equals, is_lone, no_room, on_one_host
 from hanse.agent.core.values import FITTING_MAX, rooms_by_value, roomy_values
@@ -70,6 +72,8 @@ def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
     found = fit_ask(inventory.shape(), ask)
     if not isinstance(found, Fit):
         return found
+    if found.decision.mix is not None:
+        return _gang(inventory, mixed_sets(inventory, ask, found.decision.mix), layers_told(ask, found.dropped))
     asked = ask.without(found.dropped)
     sets: list[SetPlacement] = []
     held: list[SetPlacement] = []
@@ -98,7 +102,9 @@ def _by_node(inventory: Inventory, ask: Ask) -> Placement | NoFit:
     found = _best_seats(inventory, ask)
     if isinstance(found, NoFit):
         return found
-    ask, seats = found
+    ask, seats, ready = found
+    if ready:
+        return _gang(inventory, ready, layers_told(ask, 0))
     board = NodeBoard(inventory)
     sets: list[SetPlacement] = []
     for n, (i, where) in enumerate(seats, 1):
@@ -109,23 +115,41 @@ def _by_node(inventory: Inventory, ask: Ask) -> Placement | NoFit:
     return _gang(inventory, sets, layers_told(ask, 0))
 
 
-def _best_seats(inventory: Inventory, ask: Ask) -> tuple[Ask, Seats] | NoFit:
-    """Seats for every set, and the gang as it was seated: if it wants one value of a label, pinned to the best."""
+class _Seated(NamedTuple):
+    """A gang as it was seated: if it wants one value of a label, pinned to the best.
+
+    Attributes:
+        sets: on their nodes, where all were seated in one; else ().
+    """
+
+    ask: Ask
+    seats: Seats
+    sets: list[SetPlacement]
+
+
+def _seated(inventory: Inventory, ask: Ask) -> _Seated | NoFit:
+    found = arranged_nodes(inventory, ask) if len(ask.sets) > 1 else None
+    if found is not None:
+        return _Seated(ask, found.seats, found.sets)
+    seats = Joint(ask.sets, big_first(ask)).seats(NodeBoard(inventory))
+    return seats if isinstance(seats, NoFit) else _Seated(ask, seats, [])
+
+
+def _best_seats(inventory: Inventory, ask: Ask) -> _Seated | NoFit:
     if not same_keys(ask):
-        seats = Joint(ask.sets, big_first(ask)).seats(NodeBoard(inventory))
-        return seats if isinstance(seats, NoFit) else (ask, seats)
-    fits: list[tuple[Ask, Seats]] = []
+        return _seated(inventory, ask)
+    fits: list[_Seated] = []
     refusals: list[NoFit] = []
     for option in options(ask, lambda s: roomy_values(inventory, s)) or []:
-        seats = Joint(option.sets, big_first(option)).seats(NodeBoard(inventory))
-        if isinstance(seats, NoFit):
-            refusals.append(seats)
+        found = _seated(inventory, option)
+        if isinstance(found, NoFit):
+            refusals.append(found)
         else:
-            fits.append((option, seats))
+            fits.append(found)
         if len(fits) == FITTING_MAX:
             break
     if fits:
-        return min(fits, key=lambda fit: _score(fit[1]))
+        return min(fits, key=lambda fit: _score(fit.seats))
     most = max(rooms_by_value(inventory, next(s for s in ask.sets if s.same)).values(), default=0)
     return max(refusals, key=lambda no: no.nearness) if refusals else no_one_value(ask, most)
 
