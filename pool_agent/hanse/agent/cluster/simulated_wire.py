@@ -1,7 +1,7 @@
 """Between the port's words and the messages of `hanse.sim.v1`."""
 
-from collections import ChainMap
 from collections.abc import Iterable, Mapping, Sequence
+from sys import intern
 
 from hanse.agent.cluster.port import (
     AcceptRevision,
@@ -166,7 +166,7 @@ class Listing:
         """The next piece."""
         if piece.HasField("claim"):
             self._version, self._claim = piece.version, claim_from_wire(piece.claim)
-            self._bases = [dict(base.labels) for base in piece.label_bases]
+            self._bases = [{intern(key): value for key, value in b.labels.items()} for b in piece.label_bases]
             self._as_kept = piece.nodes_as_kept
         for node in piece.nodes:
             self._nodes.append(_node(node, self._bases, self._resources(node.allocatable)))
@@ -194,10 +194,12 @@ class Listing:
 
 
 def _node(node: pb.Node, bases: Sequence[dict[str, str]], allocatable: Resources | None = None) -> NodeFacts:
-    own = dict(node.labels)
+    # A dictionary of its own for each node costs no more memory than a view on two, and is read much faster.
+    labels = dict(bases[node.label_base - 1]) if node.label_base else {}
+    labels.update((intern(key), value) for key, value in node.labels.items())
     return NodeFacts(
         NodeName(node.name),
-        ChainMap(own, bases[node.label_base - 1]) if node.label_base else own,
+        labels,
         _taints(node.taints),
         Resources(node.allocatable) if allocatable is None else allocatable,
         ready=node.ready,

@@ -8,7 +8,8 @@ Nodes that know different levels form trees of their own (an InfiniBand tree bes
 part of another tree's levels stay in that tree: they lack labels, and are near nothing at the levels they lack.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -93,6 +94,9 @@ DIALECTS: Final = (
 SAME_AS: Final = {"oci.oraclecloud.com/rdma.hpc_island_id": "oci.oraclecloud.com/rdma.network_block_id"}
 
 
+_SPEECHLESS: Final[tuple[str, tuple[Level, ...]]] = ("none", ())
+
+
 @dataclass(frozen=True, slots=True)
 class DetectedTree:
     """Levels that a group of nodes knows."""
@@ -110,11 +114,11 @@ def detect_levels(nodes: Iterable[NodeFacts]) -> tuple[str, tuple[Level, ...]]:
 
 def detect_trees(nodes: Iterable[NodeFacts]) -> tuple[DetectedTree, ...]:
     """The trees of a cluster, the most spoken first; ties by levels."""
-    spoken: dict[tuple[str, tuple[Level, ...]], int] = {}
-    for node in nodes:
-        said = _speaks(node)
-        if said[1]:
-            spoken[said] = spoken.get(said, 0) + 1
+    alike = Counter(tuple(node.labels) for node in nodes)  # a node speaks by the names of its labels alone
+    spoken: Counter[tuple[str, tuple[Level, ...]]] = Counter()
+    for labels, count in alike.items():
+        spoken[_speaks(labels)] += count
+    del spoken[_SPEECHLESS]
     kept: list[DetectedTree] = []
     richest = sorted(spoken.items(), key=lambda s: (-len(s[0][1]), -s[1], s[0][0], [x.key for x in s[0][1]]))
     for (name, levels), count in richest:
@@ -127,20 +131,20 @@ def detect_trees(nodes: Iterable[NodeFacts]) -> tuple[DetectedTree, ...]:
     return tuple(kept[:TREES_MAX])
 
 
-def _speaks(node: NodeFacts) -> tuple[str, tuple[Level, ...]]:
-    generic = [level for level in _GENERIC if level.key in node.labels]
+def _speaks(labels: Sequence[str]) -> tuple[str, tuple[Level, ...]]:
+    generic = [level for level in _GENERIC if level.key in labels]
     name, own = "generic", list[Level]()
     for dialect in DIALECTS:
-        own = [level for level in dialect.levels if _says(node, level)]
+        own = [level for level in dialect.levels if _says(labels, level)]
         if own:
             name = dialect.name
             break
-    if _CLIQUE.key in node.labels and all(level.alias != _NVLINK for level in own):
+    if _CLIQUE.key in labels and all(level.alias != _NVLINK for level in own):
         own.append(_CLIQUE)
         name = name if len(own) > 1 else "nvidia"
-    return (name, (*generic, *own)) if generic or own else ("none", ())
+    return (name, (*generic, *own)) if generic or own else _SPEECHLESS
 
 
-def _says(node: NodeFacts, level: Level) -> bool:
-    """Whether the node has the label, with a value or without one that means anything."""
-    return level.key in node.labels or SAME_AS.get(level.key, "") in node.labels
+def _says(labels: Sequence[str], level: Level) -> bool:
+    """Whether a node with these labels has that one, with a value or without one that means anything."""
+    return level.key in labels or SAME_AS.get(level.key, "") in labels

@@ -373,7 +373,8 @@ class Inventory:
         if flavor != node.flavor:
             self._columns = None
         node.renew(self._enter_class(node.facts, flavor), flavor)
-        node.at_best = self._enter_class(self._at_best(node.facts), flavor)
+        best = self._at_best(node.facts)
+        node.at_best = self._enter_again(node.kind) if best is node.facts else self._enter_class(best, flavor)
         knows = [known_levels(labels, levels) for levels in self.trees]
         tree = knows.index(max(knows))
         path = path_of(node.name, labels, self.trees[tree])
@@ -394,6 +395,12 @@ class Inventory:
             kind = self._kinds[cls] = HostKind(cls)
             self._classes_changed = True
         kind.hosts += 1
+        return kind
+
+    @staticmethod
+    def _enter_again(kind: HostKind | None) -> HostKind | None:
+        if kind is not None:
+            kind.hosts += 1
         return kind
 
     def _leave_class(self, node: Node) -> None:
