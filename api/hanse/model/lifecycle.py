@@ -459,7 +459,8 @@ def _refused(job: JobState, event: Refused, now_ms: int) -> Transition:
     if job.state is State.STOPPING:
         return _after_part(job, event.others, now_ms)
     if job.state is not State.BOUND:
-        return Ignored("a part that was held cannot be refused")
+        # It was held, and its cluster knows nothing of it: the store was restored to before its end.
+        return _lost_part(job, event, now_ms)
     if event.others == 0:
         return _moved(job, State.PENDING, event.reason, now_ms, Bindings.DROP_ALL)
     return _stopping(job, State.PENDING, Reason.PART_REFUSED, now_ms, Bindings.DROP_AND_STOP)
@@ -504,6 +505,10 @@ def _released(job: JobState, event: Released, now_ms: int) -> Transition:
     if job.state is State.STOPPING:
         return _after_part(job, event.others, now_ms)
     # Nobody asked this attempt to stop, yet its pods are gone: the places were lost with their nodes.
+    return _lost_part(job, event, now_ms)
+
+
+def _lost_part(job: JobState, event: Refused | Released, now_ms: int) -> Transition:
     lost = Broken(event.attempt, event.part, Reason.INFRASTRUCTURE, infrastructure=True)
     broken = _broken(job, lost, now_ms)
     if not isinstance(broken, Moved):

@@ -103,6 +103,13 @@ MOVES: list[tuple[str, JobState, Event, State, Bindings]] = [
     ),
     ("P13: it had succeeded", stopping(State.PENDING), Finished(A1, P0, 0), State.SUCCEEDED, Bindings.DROP_ALL),
     ("a cancel stands", stopping(State.CANCELLED), Finished(A1, P0, 0), State.CANCELLED, Bindings.DROP_ALL),
+    (
+        "a refusal of what was held: the store was set back to before its end",
+        at(State.RUNNING),
+        Refused(A1, P0, 0, Reason.SHAPE),
+        State.PENDING,
+        Bindings.DROP_ALL,
+    ),
     ("pods gone unasked", at(State.RUNNING), Released(A1, P0, 0), State.PENDING, Bindings.DROP_ALL),
     (
         "infrastructure requeues",
