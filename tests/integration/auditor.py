@@ -8,8 +8,10 @@ which holds every pod that was ever created and what became of it. What it looks
   succeeded and never had any;
 * left: a binding in the store of a job that does not run;
 * doubled: pods of two attempts of one job at the same time, or an attempt whose pods were created twice, or a job
-  whose pods succeeded in two attempts;
-* partial: an attempt that had some of its pods created and never all of them.
+  all of whose pods succeeded in two attempts;
+* partial: an attempt that had some of its pods created and never all of them. The parts of a gang over several pools
+  start by one decision and not in one instant: one of them may have begun when the other cannot. Such an attempt is
+  given up everywhere, so it is partial only if the job has it to this day.
 """
 
 from collections import defaultdict
@@ -116,10 +118,26 @@ class Auditor:
         missing = () if self._store is None else sorted(set(acknowledged) - stored)
         return Findings(
             lost=(*_lost(acknowledged, jobs, lives), *(f"{job}: acknowledged, and not stored" for job in missing)),
-            doubled=tuple(_doubled(lives)),
-            partial=tuple(_partial(acknowledged, lives)),
+            doubled=tuple(_doubled(acknowledged, lives)),
+            partial=await self._partial(acknowledged, jobs, lives),
             left=tuple(f"{job}: bound, and not running" for job in sorted(bound - running)),
         )
+
+    async def _partial(
+        self,
+        acknowledged: Mapping[str, int],
+        jobs: Mapping[str, job_pb2.Job],
+        lives: Mapping[Attempt, list[Life]],
+    ) -> tuple[str, ...]:
+        found = [(attempt, line) for attempt, line in _partial(acknowledged, lives)]
+        split = {job for job in {job for (job, _), _ in found} & set(jobs) if await self._may_be_split(job)}
+        return tuple(
+            line for attempt, line in found if attempt[0] not in split or not _given_up(attempt, jobs, lives)
+        )
+
+    async def _may_be_split(self, job: str) -> bool:
+        request = job_service_pb2.GetJobRequest(job=job, view=job_service_pb2.JOB_VIEW_FULL)
+        return (await self._jobs.GetJob(request, timeout=CALL_DEADLINE_S)).spec.max_pools > 1
 
     async def _keys(self, prefix: str, part: int) -> set[str]:
         """One part of every key below a prefix; none without a store to read."""
@@ -162,7 +180,20 @@ def _lost(
             yield f"{job}: SUCCEEDED in attempt {status.attempt}, which never had pods"
 
 
-def _doubled(lives: Mapping[Attempt, list[Life]]) -> Iterable[str]:
+def _given_up(attempt: Attempt, jobs: Mapping[str, job_pb2.Job], lives: Mapping[Attempt, list[Life]]) -> bool:
+    """Whether an attempt is over, and the job went on without it."""
+    job, number = attempt
+    status = jobs[job].status
+    over = all(life.ended_ms is not None for life in lives[attempt])
+    return over and (status.attempt > number or status.state != job_pb2.JOB_STATE_SUCCEEDED)
+
+
+def _doubled(acknowledged: Mapping[str, int], lives: Mapping[Attempt, list[Life]]) -> Iterable[str]:
+    succeeded: dict[str, list[int]] = defaultdict(list)
+    for (job, attempt), parts in sorted(lives.items()):
+        pods = acknowledged.get(job, sum(len(life.created) for life in parts))
+        if pods and sum(life.succeeded for life in parts) >= pods:
+            succeeded[job].append(attempt)
     by_job: dict[str, list[tuple[int, Life]]] = defaultdict(list)
     for (job, attempt), parts in lives.items():
         for life in parts:
@@ -172,9 +203,8 @@ def _doubled(lives: Mapping[Attempt, list[Life]]) -> Iterable[str]:
                 yield f"{job}: attempt {attempt} created {len(twice)} pods twice in {life.pool}, {twice[0]} first"
     for job, found in by_job.items():
         yield from _overlaps(job, sorted(found, key=lambda entry: entry[1].begun_ms))
-        whole = {attempt for attempt, life in found if life.succeeded and life.succeeded == len(life.created)}
-        if len(whole) > 1:
-            yield f"{job}: succeeded in attempts {sorted(whole)}"
+        if len(succeeded[job]) > 1:
+            yield f"{job}: succeeded in attempts {succeeded[job]}"
 
 
 def _overlaps(job: str, found: list[tuple[int, Life]]) -> Iterable[str]:
@@ -186,8 +216,9 @@ def _overlaps(job: str, found: list[tuple[int, Life]]) -> Iterable[str]:
             )
 
 
-def _partial(acknowledged: Mapping[str, int], lives: Mapping[Attempt, list[Life]]) -> Iterable[str]:
+def _partial(acknowledged: Mapping[str, int], lives: Mapping[Attempt, list[Life]]) -> Iterable[tuple[Attempt, str]]:
     for (job, attempt), parts in lives.items():
         created = sum(len(life.created) for life in parts)
         if job in acknowledged and created != acknowledged[job]:
-            yield f"{job}: attempt {attempt} had {created} of {acknowledged[job]} pods created"
+            line = f"{job}: attempt {attempt} had {created} of {acknowledged[job]} pods created"
+            yield (job, attempt), line

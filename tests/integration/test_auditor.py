@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from hanse.api.v1 import job_pb2
 from hanse.sim.v1 import sim_pb2
-from tests.integration.auditor import Attempt, Life, _doubled, _lost, _partial, _record
+from tests.integration.auditor import Attempt, Life, _doubled, _given_up, _lost, _partial, _record
 
 
 def job(state: job_pb2.JobState.ValueType, attempt: int = 1) -> job_pb2.Job:
@@ -34,20 +34,32 @@ def test_what_succeeded_or_runs_without_pods_is_lost() -> None:
 
 
 def test_attempts_that_overlap_and_pods_created_twice_are_doubled() -> None:
-    (overlap,) = _doubled({("a", 1): [life(5, 9)], ("a", 2): [life(8, None)]})
+    (overlap,) = _doubled({}, {("a", 1): [life(5, 9)], ("a", 2): [life(8, None)]})
     assert overlap == "a: attempt 2 began in p at 8 while attempt 1 had pods in p until 9"
-    (twice,) = _doubled({("a", 1): [life(5, 9, times=2)]})
+    (twice,) = _doubled({}, {("a", 1): [life(5, 9, times=2)]})
     assert twice == "a: attempt 1 created 2 pods twice in p, ('worker', 0) first"
-    assert list(_doubled({("a", 1): [life(5, 9)], ("a", 2): [life(9, None)]})) == []
+    assert list(_doubled({}, {("a", 1): [life(5, 9)], ("a", 2): [life(9, None)]})) == []
 
 
 def test_a_job_that_succeeds_in_two_attempts_is_doubled() -> None:
-    (twice,) = _doubled({("a", 1): [life(5, 9, succeeded=2)], ("a", 2): [life(9, 12, succeeded=2)]})
+    (twice,) = _doubled({}, {("a", 1): [life(5, 9, succeeded=2)], ("a", 2): [life(9, 12, succeeded=2)]})
     assert twice == "a: succeeded in attempts [1, 2]"
 
 
 def test_an_attempt_without_some_of_its_pods_is_partial() -> None:
-    assert list(_partial({"a": 3}, {("a", 1): [life(5, 9)]})) == ["a: attempt 1 had 2 of 3 pods created"]
+    assert list(_partial({"a": 3}, {("a", 1): [life(5, 9)]})) == [(("a", 1), "a: attempt 1 had 2 of 3 pods created")]
+
+
+def test_a_part_that_succeeded_beside_one_that_broke_is_no_success() -> None:
+    lives = {("a", 1): [life(5, 9, succeeded=2), life(5, 8)], ("a", 2): [life(9, 12, succeeded=2)] * 2}
+    assert list(_doubled({"a": 4}, lives)) == []
+
+
+def test_an_attempt_is_given_up_when_it_is_over_and_the_job_went_on() -> None:
+    lives = {("a", 1): [life(5, 9)]}
+    assert _given_up(("a", 1), {"a": job(job_pb2.JOB_STATE_SUCCEEDED, 2)}, lives)
+    assert not _given_up(("a", 1), {"a": job(job_pb2.JOB_STATE_SUCCEEDED, 1)}, lives)
+    assert not _given_up(("a", 1), {"a": job(job_pb2.JOB_STATE_PENDING, 1)}, {("a", 1): [life(5, None)]})
 
 
 def test_lives_are_read_from_the_pod_log() -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hanse.manifests.resource_files import ResourceSpec
 
 ConfigMessage: TypeAlias = config_pb2.Flavor | config_pb2.PriorityClass | config_pb2.Cohort | queue_pb2.Queue
-ConfigSource: TypeAlias = "str | bytes | Sequence[ConfigMessage] | Sequence[ResourceSpec]"
+ConfigSource: TypeAlias = "str | bytes | Sequence[ConfigMessage | ResourceSpec]"
 """An operator file as text, or objects: messages, or what a file was read to."""
 
 
