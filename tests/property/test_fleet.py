@@ -77,3 +77,21 @@ def test_the_nearest_pool_is_the_one_whose_refusal_is_nearest(seed: int) -> None
             best = max(shapes, key=lambda name: near[fleet.number(name)])
             assert nearness[best] == max(nearness.values()), ask
     assert refused > STEPS / 2
+
+
+@pytest.mark.parametrize("seed", range(14, 22))
+def test_no_place_is_better_than_its_pools_bound(seed: int) -> None:
+    exact = close = 0
+    for fleet, shapes, ask in _story(seed, sets=1 + seed % 4 // 3):
+        ranked = fleet.rank(ask)
+        assert ranked.exact == fleet.look(ask).exact
+        assert list(ranked.may_fit) == list(fleet.look(ask).may_fit)
+        for name, shape in shapes.items():
+            told = fit_ask(shape, ask)
+            if isinstance(told, Fit):
+                width, tight = ranked.lows.low(fleet.number(name))
+                assert all(low <= used for low, used in zip(width, told.width, strict=True)), (name, ask)
+                assert width != told.width or tight <= told.tight, (name, ask)
+                exact += width == told.width and tight == told.tight[: len(tight)]
+                close += 1
+    assert exact > close / 2

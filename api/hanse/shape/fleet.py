@@ -28,9 +28,10 @@ from numpy.typing import NDArray
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice
 from hanse.shape.ask import Ask, SetAsk
-from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints
+from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints, Sight
 from hanse.shape.fleet_frames import Frame
-from hanse.shape.fleet_rows import Part, Sheet, parents_in
+from hanse.shape.fleet_ranks import Lows, Ranked, lows
+from hanse.shape.fleet_rows import Cells, Part, Sheet, parents_in
 from hanse.shape.fleet_sums import Meanings, Rounding, Sums
 from hanse.shape.lens import Ladder, Table
 from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
@@ -114,6 +115,7 @@ class Fleet:
         self._unused: list[int] = []
         self._flavors: dict[FlavorName, _Flavor] = {}
         self._ladders: dict[Ladder, int] = {}
+        self._depths: Ints = np.zeros(0, np.int64)  # levels of each
         self._meanings: dict[tuple[str, tuple[Slice, ...], bool, str, str], Meanings] = {}
         self._ladders_of: Ints = np.full((0, GROUPS_MAX), -1, np.int64)
 
@@ -190,6 +192,7 @@ class Fleet:
     def _ladder(self, rungs: Ladder) -> int:
         if rungs not in self._ladders:
             self._ladders[rungs] = len(self._ladders)
+            self._depths = np.append(self._depths, rungs.depth)
             self._meanings.clear()
         return self._ladders[rungs]
 
@@ -252,6 +255,16 @@ class Fleet:
 
     def look(self, ask: Ask) -> Look:
         """Ask every pool."""
+        return self._looked(ask, None)
+
+    def rank(self, ask: Ask) -> Ranked:
+        """Ask every pool, and how good its place can be."""
+        bounds = lows(len(self._alive), max([rungs.depth for rungs in self._ladders], default=1))
+        bounds.certain = len(ask.sets) == 1 and not ask.softer and _is_plain(ask.sets[0])
+        look = self._looked(ask, bounds)
+        return Ranked(look.may_fit, look.exact, bounds)
+
+    def _looked(self, ask: Ask, bounds: Lows | None) -> Look:
         count = len(self._alive)
         may_fit, held = self._alive.copy(), np.ones(count)
         exact = len(ask.sets) < 2
@@ -259,7 +272,7 @@ class Fleet:
             if not _understood(s):
                 exact = False
                 continue
-            found, unsure = self._most(s)
+            found, unsure = self._most(s, bounds)
             whole = s.ragged or all(s.count % x.size == 0 for x in s.slices)
             fits = found >= (s.count if whole else _NEVER)
             if s.preferred:
@@ -271,7 +284,7 @@ class Fleet:
             exact = exact and unsure is None and not s.ragged and s.spread is None and not s.same
         return Look(may_fit, exact, held)
 
-    def _most(self, s: SetAsk) -> tuple[Ints, Flags | None]:
+    def _most(self, s: SetAsk, bounds: Lows | None) -> tuple[Ints, Flags | None]:
         """The most pods of the set that one required domain, or everything, could hold; where that is not known."""
         found = np.zeros(len(self._alive) + 1, np.int64)  # the last for parts that are gone
         unsure: Flags | None = None
@@ -280,15 +293,30 @@ class Fleet:
             return found[:-1], None
         sight, means = flavor.classes.sight(s), self._meaning(s)
         gather = np.maximum if s.required else np.add
+        if bounds is not None:
+            bounds.begin()
         for sums in flavor.sheets.values():
             for how, mine in sums.asked(means):
-                most = sums.most(sight, how)
+                most = sums.most(sight, how) if bounds is None else self._bounded(s, sums, sight, how, mine, bounds)
                 if most is None:
                     unsure = np.zeros(len(found), np.bool_) if unsure is None else unsure
                     unsure[mine] = True
                 else:
                     gather.at(found, mine, most)
+        if bounds is not None:
+            bounds.end()
         return found[:-1], None if unsure is None else unsure[:-1]
+
+    def _bounded(self, s: SetAsk, sums: Sums, sight: Sight, how: Rounding, mine: Ints, bounds: Lows) -> Cells | None:
+        """As `Sums.most`, with what follows for ranks."""
+        peaks = sums.peaks(sight, how)
+        if peaks is None:
+            bounds.unknown(mine)
+            return None
+        bounds.add(mine, self._depths[sums.sheet.ladder.now], peaks, s.count)
+        if how.exclusive < 1 and not s.ragged and (peaks[0] >= s.count).any():
+            np.minimum.at(bounds.small, mine, sums.tight(sight, how, s.count))
+        return peaks[how.required if how.required >= 0 else -1]
 
     def _meaning(self, s: SetAsk) -> Meanings:
         """What the levels that the set names are in each list of levels."""
@@ -346,6 +374,11 @@ def _rounding(s: SetAsk, rungs: Ladder) -> Rounding | None:
     while floors and not floors[-1]:
         floors.pop()
     return Rounding(hosts - depth, tuple(floors[1:]), host, exclusive)
+
+
+def _is_plain(s: SetAsk) -> bool:
+    """Whether what all of a pool holds of the set is what its places are compared by."""
+    return _understood(s) and not s.same and s.spread is None
 
 
 def _softest(ask: Ask) -> Ask:

@@ -29,7 +29,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hanse.shape.domains import Branch, Leaf
-from hanse.shape.fleet_classes import Ints
 from hanse.shape.fleet_frames import EXTRA, SLOTS, Frame, columns_of, groups_of
 
 Cells = NDArray[np.signedinteger]
@@ -180,8 +179,8 @@ class Sheet:
         self.classes = Rows(self.layers, dtype=np.int64)
         self.starts = Rows(self.depth - 1, dtype=np.int64)
         self.blended = False
-        self._top = Rows(self.layers, dtype=np.int64)
-        self._topless: set[int] = set()  # parts whose entry in _top is not right
+        self._least = Rows(self.layers, self.full + 1, dtype=np.int64)
+        self._untold: set[int] = set()  # parts whose entry in _least is not right
         self._parts: list[Part | None] = []
         self._dead = 0  # columns
 
@@ -190,17 +189,17 @@ class Sheet:
         return self.hosts, self.copies, self.whole, self.above, self.times, self.parent_whole, self.more
 
     @property
-    def top(self) -> Ints:
-        """By class layer and part, the most free GPUs of a host; -1 without hosts."""
-        for number in self._topless:
+    def least(self) -> Cells:
+        """[class layer, free GPUs, part]: hosts with at least so many, copies not counted."""
+        for number in self._untold:
             part = self._parts[number]
             if part is not None:
                 start, room = part.spans[-1]
                 rows = self.hosts.all[..., start : start + room].reshape(self.groups, self.width, -1)
-                some = rows[self.groups - self.layers :, : self.full + 1].any(axis=2)
-                self._top.all[:, number] = some.sum(axis=1) - 1
-        self._topless.clear()
-        return self._top.now
+                told = rows[self.groups - self.layers :, : self.full + 1].sum(axis=2, dtype=np.int64)
+                self._least.all[..., number] = told
+        self._untold.clear()
+        return self._least.now
 
     # ---- changes ---------------------------------------------------------------------------------------------
 
@@ -209,7 +208,7 @@ class Sheet:
         lines = _outline(root, levels, self.depth)
         part = Part(self.slot.extend(1), root, levels, frame, [], {})
         self.version += 1
-        for rows in (self.ladder, self.classes, self.starts, self._top):
+        for rows in (self.ladder, self.classes, self.starts, self._least):
             rows.extend(1)
         tables = [*self.inner, self._columns]
         for size, at_depth in zip(lines.sizes, tables, strict=True):
@@ -225,7 +224,7 @@ class Sheet:
     def change(self, part: Part, root: Branch) -> Part | None:
         """The part with new content; where it lies now. None if its columns are too wide for this sheet."""
         old, part.root = part.root, root
-        self._topless.add(part.number)
+        self._untold.add(part.number)
         if self._follow(part, part.mirror, old, root, part.levels):
             return part
         if self.narrow and not part.frame.is_narrow(parents_in(root, part.levels)):
@@ -310,7 +309,7 @@ class Sheet:
 
     def _write(self, part: Part, lines: _Outline) -> None:
         self.joins += 1
-        self._topless.add(part.number)
+        self._untold.add(part.number)
         start, room = part.spans[-1]
         self._empty(start, room)
         self.more.all[start : start + room] = 0

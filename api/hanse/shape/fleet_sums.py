@@ -19,6 +19,8 @@ from hanse.shape.fleet_classes import FREE, Density, Flags, Ints, Sight
 from hanse.shape.fleet_frames import SUMMED
 from hanse.shape.fleet_rows import HOME_LEVEL, Cells, Sheet
 
+NEVER: Final = 2**62
+TIGHT_STRIDE: Final = 2**16  # more than the GPUs of a host
 _SEEN_KEPT_MAX: Final = 64
 _ASKED_KEPT_MAX: Final = 256
 
@@ -145,7 +147,7 @@ class Sums:
         if how.required == 0:
             return self._on_one_host(seen)
         sheet, starts = self.sheet, self.sheet.starts.now
-        wide = self._in_columns(seen, how)
+        wide = self._in_columns(seen, how, best=how.required == 1)
         if how.required == 1:
             return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
         if how.last < 2:
@@ -156,7 +158,41 @@ class Sums:
                 return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
         if how.last == 2:
             return _reached(np.add.reduceat(wide * sheet.times.now, starts[-1]), seen)
-        return _reached(self._above(wide * sheet.above.now, how), seen)
+        above = self._above(wide * sheet.above.now, how)
+        return _reached(above[how.required if how.required >= HOME_LEVEL else -1], seen)
+
+    def peaks(self, sight: Sight, how: Rounding) -> list[Cells] | None:
+        """By part, the most pods of one host, of one domain of level 1, 2, …, and at last of everything.
+
+        None as above. For the levels of the sheet: the uppermost ones of a part that has fewer are all of it.
+        """
+        if 0 <= how.required < how.exclusive:
+            return None
+        seen, starts = self._sees(sight, how), self.sheet.starts.now
+        best = self._in_columns(seen, how, best=True)
+        wide = self._of_parents(self._in_columns(seen, how, best=False), how)
+        peaks = [np.maximum.reduceat(level, starts[-1]) for level in (best, wide)]
+        every = [*peaks, *self._above(wide * self.sheet.above.now, how).values()]
+        return [self._on_one_host(seen), *[_reached(peak, seen) for peak in every]]
+
+    def tight(self, sight: Sight, how: Rounding, pods: int) -> Ints:
+        """By part, of the hosts that hold so many pods, what the tightest scores at best: see `Lows`.
+
+        1 for a host that is whole, its free GPUs and its GPUs, in one number; NEVER without such hosts.
+        """
+        sheet, seen = self.sheet, self._sees(sight, how)
+        found = np.full(sheet.slot.used, NEVER, np.int64)
+        free = np.arange(sheet.full + 1)[:, np.newaxis]
+        for least, classes, kinds in zip(sheet.least, sheet.classes.now, seen.layers, strict=True):
+            exactly = least - np.append(least[1:], np.zeros_like(least[:1]), axis=0) > 0
+            full = sight.full[classes]
+            whole = (free == full) & (full > 0)
+            code = (whole * TIGHT_STRIDE + free) * TIGHT_STRIDE + full
+            for kind, chosen, _ in kinds:
+                holds = np.array(kind.row(sheet.full)) >= pods
+                some = np.where(exactly & holds[:, np.newaxis] & chosen, code, NEVER)
+                np.minimum(found, some.min(axis=0), out=found)
+        return found
 
     # ---- up the trees ----------------------------------------------------------------------------------------
 
@@ -175,9 +211,13 @@ class Sums:
         size = how.size(HOME_LEVEL - 1)
         return wide // size * size if size > 1 else wide
 
-    def _above(self, wide: Cells, how: Rounding) -> Cells:
-        """By part, from columns that count all copies of parents."""
+    def _above(self, wide: Cells, how: Rounding) -> dict[int, Cells]:
+        """From columns that count all copies of parents: by level the best domain of each part, -1 for all of it.
+
+        Up to the required level, if that is asked for here.
+        """
         sheet, starts = self.sheet, self.sheet.starts.now
+        out: dict[int, Cells] = {}
         whole: Cells | None = sheet.parent_whole.now if how.exclusive >= HOME_LEVEL else None
         for level in range(HOME_LEVEL, sheet.depth + 1):
             copies, first = sheet.inner[sheet.depth - level]
@@ -187,31 +227,31 @@ class Sums:
                 wide = wide * whole if how.exclusive == level else wide
             if (size := how.size(level)) > 1:
                 wide = wide // size * size
-            if how.required == level:
-                return np.asarray(np.maximum.reduceat(wide, starts[sheet.depth - level]))
+            out[level] = np.maximum.reduceat(wide, starts[sheet.depth - level])
             wide = wide * copies.now
-        return np.asarray(np.add.reduceat(wide, starts[0]))
+        out[-1] = np.add.reduceat(wide, starts[0])
+        return out
 
     # ---- lowest domains --------------------------------------------------------------------------------------
 
-    def _in_columns(self, seen: _Seen, how: Rounding) -> Cells:
-        """By column, pods of all its slots, or of the best if the required level is theirs; in whole slices."""
+    def _in_columns(self, seen: _Seen, how: Rounding, *, best: bool) -> Cells:
+        """By column, pods of all its slots, or of the best of them; in whole slices."""
         size = how.size(1)
         if seen.only is not None:
-            return self._rounded(self._counted(seen.only, 0, 0), how, size)
-        if self.sheet.blended and self.sheet.layers > 1 and (size > 1 or how.required == 1):
-            return self._rounded(self._in_slots(seen), how, size)
+            return self._rounded(self._counted(seen.only, 0, 0), how, size, best=best)
+        if self.sheet.blended and self.sheet.layers > 1 and (size > 1 or best):
+            return self._rounded(self._in_slots(seen), how, size, best=best)
         total: Cells | None = None
         for layer, kinds in enumerate(seen.layers):
             for kind, _, chosen in kinds:
-                wide = self._rounded(self._counted(kind, self._group(layer), 0), how, size)
+                wide = self._rounded(self._counted(kind, self._group(layer), 0), how, size, best=best)
                 wide = wide * chosen
                 if total is not None:
-                    wide = np.maximum(total, wide) if how.required == 1 else total + wide
+                    wide = np.maximum(total, wide) if best else total + wide
                 total = wide
         return np.zeros(self.sheet.copies.used, np.int32) if total is None else total
 
-    def _rounded(self, pods: Cells, how: Rounding, size: int) -> Cells:
+    def _rounded(self, pods: Cells, how: Rounding, size: int, *, best: bool) -> Cells:
         """By column, from pods by slot and column, which are left as they are."""
         if size > np.iinfo(pods.dtype).max:
             return np.zeros(pods.shape[-1], np.int32)  # no lowest domain holds a whole slice
@@ -220,10 +260,7 @@ class Sums:
             pods = np.multiply(pods, self.sheet.whole.now, out=room)
         if size > 1:
             pods = np.floor_divide(pods, size, out=room)
-        if how.required == 1:
-            wide = np.maximum.reduce(pods, axis=0)
-        else:
-            wide = np.einsum("sc,sc->c", pods, self.sheet.copies.now)
+        wide = np.maximum.reduce(pods, axis=0) if best else np.einsum("sc,sc->c", pods, self.sheet.copies.now)
         if size < 2:
             return np.asarray(wide)
         return np.asarray(np.multiply(wide, size, dtype=np.int64 if wide.dtype == np.int64 else np.int32))
@@ -270,7 +307,7 @@ class Sums:
 
     def _on_one_host(self, seen: _Seen) -> Ints:
         most = np.zeros(self.sheet.slot.used, np.int64)
-        for top, kinds in zip(self.sheet.top, seen.layers, strict=True):
+        for top, kinds in zip((self.sheet.least > 0).sum(axis=1) - 1, seen.layers, strict=True):
             for kind, chosen, _ in kinds:
                 row = np.array([*kind.row(self.sheet.full), 0], np.int64)  # the last for layers without hosts
                 most = np.maximum(most, np.where(chosen, row[top], 0))
