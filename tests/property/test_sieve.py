@@ -17,7 +17,7 @@ from hanse.scheduler.core.world import World
 from hanse.shape import Shape
 from tests.unit.scheduler.worlds import A100, H100, NONCE, QUEUE, inventory, job, pending, request, summary, world
 
-LIMITS = Limits(unacknowledged_max=6, uncertain_max=2)
+LIMITS = Limits(unacknowledged_max=6, uncertain_max=2, comparisons_max=10**6, ranked_max=10**6)
 PASSING = {Reason.REFUSED, Reason.LAGGING, Reason.CORDONED}
 CYCLES = 6
 

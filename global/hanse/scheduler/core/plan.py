@@ -1,9 +1,10 @@
 """One scheduling cycle as a pure function: which pending job goes to which pool, and why the others wait.
 
 Jobs are taken in order of service. For each, the flavors that its queue has quota for are tried in order of
-preference; for each flavor pools are evaluated on their shapes (all of a small fleet, a sample of a large one), and
-the best is taken: fewest domains from the top level down, then fewest hosts, then the cheapest, then the tightest
-(see `choice`). What is decided is taken from the cycle's own copy of shapes and quota, so later jobs see it.
+preference; for each flavor the best pool is taken: fewest domains from the top level down, then fewest hosts, then
+the cheapest, then the tightest (see `choice`). What is decided is taken from the cycle's own copy of shapes and quota,
+so later jobs see it. Of a small fleet every pool is asked; a larger one is looked over at once, and a few are asked
+in the order of what they can be at best (`ranking`).
 
 An elastic gang that fits nowhere with all its pods, and whose quota has no room for them, gets as many as fit (see
 `elastic`); a pool that holds all of them comes before one that holds fewer. Its minimum explains why it waits.
@@ -12,21 +13,19 @@ A job that does not fit never stops those behind it (best effort; reservation an
 whole class is dropped for the cycle, since capacity only shrinks within one.
 
 The pools of a large fleet are dealt out among the replicas that schedule (see `preference`), and a replica looks at
-its own first. The first jobs of a cycle are compared with all of these; for the others of a cycle that decides much,
-a walk begins at one of them that is drawn for each: so the work is spread over agents. Pools that are somebody else's
-are asked when none of its own holds the job, so heads seldom collide. Nothing depends on that but speed.
+its own first. Pools that are somebody else's are asked when none of its own holds the job, so heads seldom collide.
+Where that is switched off, all replicas would like the same pool best: the first jobs of a cycle are compared with all
+pools, and for the others a walk begins at one that is drawn for each. Nothing depends on that but speed.
 
 A class that finds no place is told one reason, and `explain` tells the same one: a hold of the queue, quota if it
 excludes every choice of flavors, else that of the pool which is nearest to holding the gang. A pool that may not be
 used now counts half as near as its shape.
 
-In a fleet of many pools a look over all of them together (`sieve`) says which are worth asking; it changes what a
-cycle costs, not what it decides. A class that is blocked there carries the verdicts of the nearest pools, not of all.
+A class that is blocked in a fleet of many pools carries the verdicts of the nearest pools, not of all.
 
-Rejected: sampling for every job. With two of 20 pools, large gangs waited 1.4 times as long in the worst hundredth of
-cases as in one tree of all nodes, and 0.7 % of all GPUs were stranded (`BENCH=hierarchy`). Rejected as well: scoring
-every pool for every job. At 1,000 pools it costs 30 times as much and, because replicas then all
-like the same pool, turns every commit into a conflict.
+Rejected: sampling. With two of 20 pools, large gangs waited 1.4 times as long in the worst hundredth of cases as in
+one tree of all nodes, and 0.7 % of all GPUs were stranded (`BENCH=hierarchy`). Rejected as well: asking every pool for
+every job. At 1,000 pools it costs 30 times as much.
 """
 
 import random
@@ -46,6 +45,7 @@ from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob, Service
 from hanse.scheduler.core.preference import preference
 from hanse.scheduler.core.quota import QuotaOverlay, charges_for, charges_of, jobs_full, shortfall
+from hanse.scheduler.core.ranking import BEST, Candidate
 from hanse.scheduler.core.shapes import Shapes
 from hanse.scheduler.core.sieve import ASKED_FIRST, POOLS_MIN, Sieve
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
@@ -223,6 +223,8 @@ class _Cycle:
         self._given: dict[PoolName, int] = {}
         self._pools = {p.name: p for p in snapshot.pools}
         self._visit, self._share = self._order()
+        self._place_of = {pool.name: place for place, pool in enumerate(self._visit)}
+        self._prefers = limits.prefer_pools or len(snapshot.schedulers) < 2  # else all would like the same pool best
         self._since = -1
         self._comparisons = limits.comparisons_max
         self._sieve: Sieve | None = None
@@ -353,11 +355,42 @@ class _Cycle:
         charges: tuple[Charge, ...],
         verdicts: list[PoolVerdict],
     ) -> Decision | None:
-        best: tuple[Rank, PoolView, Fit] | None = None
-        second: tuple[Rank, PoolView, Fit] | None = None
+        ask = prepare(request, flavors)
+        best, fits, asked = self._ranked(job, ask, flavors, verdicts)
+        if not best:
+            best, fits, asked = self._walked(job, ask, flavors, verdicts)
+        if not best:
+            return self._split(job, request, flavors, charges)
+        _, won, found = best[0]
+        second = _standing(self._visit[best[1].place], best[1].found) if len(best) > 1 else None
+        pool = self._visit[won]
+        choice = Choice(_standing(pool, found), second, fits, asked)
+        return self._take(job, request, flavors, charges, pool, found, choice)
+
+    def _ranked(
+        self, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...], verdicts: list[PoolVerdict]
+    ) -> tuple[list[Candidate], int, int]:
+        """The best of this replica's pools, how many of these may hold the job, and how many there are."""
+        if self._sieve is None or not self._prefers:
+            return [], 0, 0
+        ranking = self._sieve.ranking(ask, job.class_hash, self._share, self._since)
+
+        def said(place: int) -> Fit | None:
+            outcome = self._fit(self._visit[place], job, ask, flavors)
+            if isinstance(outcome, Fit):
+                return outcome
+            verdicts.append(outcome)
+            return None
+
+        return ranking.best(said, self._limits.ranked_max), len(ranking), self._share
+
+    def _walked(
+        self, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...], verdicts: list[PoolVerdict]
+    ) -> tuple[list[Candidate], int, int]:
+        """The best of the pools that a walk asks, how many hold the job, and how many were asked."""
+        best: list[Candidate] = []
         fits = asked = 0
         walk = self._walk()
-        ask = prepare(request, flavors)
         for place, pool in self._line(ask, walk.start):
             if fits and place >= walk.until:
                 break
@@ -366,19 +399,12 @@ class _Cycle:
             if isinstance(outcome, PoolVerdict):
                 verdicts.append(outcome)
                 continue
-            rank = rank_of(outcome, pool.facts.cost)
-            if best is None or rank < best[0]:
-                best, second = (rank, pool, outcome), best
-            elif second is None or rank < second[0]:
-                second = (rank, pool, outcome)
+            best.append(Candidate(rank_of(outcome, pool.facts.cost), place, outcome))
+            best = sorted(best, key=_rank)[:BEST]
             fits += 1
             if fits == walk.enough:
                 break
-        if best is None:
-            return self._split(job, request, flavors, charges)
-        next_best = _standing(*second[1:]) if second is not None else None
-        choice = Choice(_standing(*best[1:]), next_best, fits, asked)
-        return self._take(job, request, flavors, charges, best[1], best[2], choice)
+        return best, fits, asked
 
     def _fit(self, pool: PoolView, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...]) -> Fit | PoolVerdict:
         if self._avoids(job, pool.name):
@@ -421,6 +447,8 @@ class _Cycle:
         before = self._shapes[pool.name]
         after = self._shapes[pool.name] = apply(before, found.decision)
         pool.takes.put(before, part.request, part.flavors, after)
+        if self._sieve is not None:
+            self._sieve.taken(self._place_of[pool.name])
         self._given[pool.name] = self._given.get(pool.name, 0) + 1
 
     # ---- splitting -----------------------------------------------------------------------------------------
@@ -627,6 +655,10 @@ class _Cycle:
 
 def _standing(pool: PoolView, found: Fit) -> Standing:
     return standing(pool.name, found, pool.facts.cost)
+
+
+def _rank(candidate: Candidate) -> Rank:
+    return candidate.rank
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:

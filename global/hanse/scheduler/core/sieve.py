@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hanse.model.ids import PoolName
+from hanse.scheduler.core.ranking import Ranking
 from hanse.scheduler.core.shapes import Shapes
 from hanse.scheduler.core.snapshot import PoolView
 from hanse.shape import Ask, Shape
@@ -47,7 +48,33 @@ class Sieve:
         self._numbers: NDArray[np.int64] | None = None
         self._grown: NDArray[np.int64] | None = None
         self._looks: dict[Ask, Look] = {}
+        self._rankings: dict[tuple[Ask, int], Ranking] = {}
+        self._followed: dict[Ranking, int] = {}  # how many of `_taken` each of these knows of
+        self._taken: list[int] = []
+        self._changed = Fleet()  # the pools that the cycle has taken from
         self._misled: set[PoolName] = set()
+
+    def ranking(self, ask: Ask, class_hash: int, share: int, since: int) -> Ranking:
+        """The first `share` pools of the visit that have grown `since`, for the jobs of one class."""
+        found = self._rankings.get((ask, class_hash))
+        if found is None:
+            numbers = self._places()
+            ranked = self._fleet.rank(ask)
+            places = np.flatnonzero(ranked.may_fit[numbers[:share]] & (self._stamps()[:share] > since))
+            found = self._rankings[ask, class_hash] = Ranking(ask, ranked, self._visit, places, numbers)
+            self._followed[found] = 0
+        changed = dict.fromkeys(self._taken[self._followed[found] :])
+        if changed:
+            self._followed[found] = len(self._taken)
+            numbers_now = [self._changed.number(self._visit[place].name) for place in changed]
+            found.follow(list(changed), self._changed.rank(ask), numbers_now)
+        return found
+
+    def taken(self, place: int) -> None:
+        """The cycle has taken from the pool at this place of the visit."""
+        self._taken.append(place)
+        name = self._visit[place].name
+        self._changed.put(name, self._shapes[name])
 
     def worth_asking(self, ask: Ask, start: int, share: int, since: int) -> Iterator[int]:
         """Places in the visit of the pools that have grown `since` and may fit.
@@ -55,9 +82,7 @@ class Sieve:
         Of the first `share` pools those from place `start` on come first, then those before it, then all others.
         """
         look = self._look(ask)
-        if self._grown is None:
-            self._grown = np.array([pool.grown for pool in self._visit], np.int64)
-        open_ = look.may_fit[self._places()] & (self._grown > since)
+        open_ = look.may_fit[self._places()] & (self._stamps() > since)
         places = np.flatnonzero(open_)
         own, others = places[places < share], places[places >= share]
         yield from np.concatenate((own[own >= start], own[own < start], others)).tolist()
@@ -94,6 +119,12 @@ class Sieve:
         self._places()
         for name, shape in changed.items():
             self._fleet.put(name, shape)
+
+    def _stamps(self) -> NDArray[np.int64]:
+        """When the pools of the visit have grown."""
+        if self._grown is None:
+            self._grown = np.array([pool.grown for pool in self._visit], np.int64)
+        return self._grown
 
     def _places(self) -> NDArray[np.int64]:
         """Where the pools stand in a look."""

@@ -23,6 +23,8 @@ class Limits:
             replica's own, until so many comparisons are spent. A cycle of a quiet federation has a job or two.
         candidates_sampled: for the others, the best of so many pools that hold it is taken: worse than the best of
             all, at a cost that does not grow with the fleet.
+        ranked_max: in a fleet that is looked over at once, pools that are asked for one job at the most, in the order
+            of what they can be at best, once one was found that holds it.
         summary_age_max_s: an older summary is not planned with.
         uncertain_max: bindings a pool may have in flight that its agent may refuse for what a shape cannot see.
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
@@ -35,6 +37,7 @@ class Limits:
     candidates_max: int = 8
     comparisons_max: int = 64
     candidates_sampled: int = 2
+    ranked_max: int = 4
     summary_age_max_s: float = 30.0
     uncertain_max: int = 8
     unacknowledged_max: int = 2_500
