@@ -2,9 +2,9 @@
 
 Jobs are taken in order of service. For each, the flavors that its queue has quota for are tried in order of
 preference; for each flavor the best pool is taken: fewest domains from the top level down, then fewest hosts, then
-the cheapest, then the tightest (see `choice`). What is decided is taken from the cycle's own copy of shapes and quota,
-so later jobs see it. Of a small fleet every pool is asked; a larger one is looked over at once, and a few are asked
-in the order of what they can be at best (`ranking`).
+the cheapest, then the tightest (see `choice`). What is decided is taken from the cycle's own copy of shapes and
+quota, so later jobs see it. Of a small fleet every pool is asked; a larger one is looked over at once, and a few are
+asked in the order of what they can be at best (`ranking`).
 
 An elastic gang that fits nowhere with all its pods, and whose quota has no room for them, gets as many as fit (see
 `elastic`); a pool that holds all of them comes before one that holds fewer. Its minimum explains why it waits.
@@ -14,8 +14,8 @@ whole class is dropped for the cycle, since capacity only shrinks within one.
 
 The pools of a large fleet are dealt out among the replicas that schedule (see `preference`), and a replica looks at
 its own first. Pools that are somebody else's are asked when none of its own holds the job, so heads seldom collide.
-Where that is switched off, all replicas would like the same pool best: the first jobs of a cycle are compared with all
-pools, and for the others a walk begins at one that is drawn for each. Nothing depends on that but speed.
+Where that is switched off, all replicas would like the same pool best: the first jobs of a cycle are compared with
+all pools, and for the others a walk begins at one that is drawn for each. Nothing depends on that but speed.
 
 A class that finds no place is told one reason, and `explain` tells the same one: a hold of the queue, quota if it
 excludes every choice of flavors, else that of the pool which is nearest to holding the gang. A pool that may not be
@@ -24,8 +24,8 @@ used now counts half as near as its shape.
 A class that is blocked in a fleet of many pools carries the verdicts of the nearest pools, not of all.
 
 Rejected: sampling. With two of 20 pools, large gangs waited 1.4 times as long in the worst hundredth of cases as in
-one tree of all nodes, and 0.7 % of all GPUs were stranded (`BENCH=hierarchy`). Rejected as well: asking every pool for
-every job. At 1,000 pools it costs 30 times as much.
+one tree of all nodes, and 0.7 % of all GPUs were stranded (`BENCH=hierarchy`). Rejected as well: asking every pool
+for every job. At 1,000 pools it costs 30 times as much.
 """
 
 import random
