@@ -21,7 +21,7 @@ from hanse.kit.tasks import cancelled
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 from hanse.up.agent_settings import AgentSettings, PoolSettings
-from hanse.up.agents import keep_agent
+from hanse.up.agents import LISTS_AT_ONCE, keep_agent
 from hanse.up.opening import opened_bus
 from hanse.up.tokens import read_token
 
@@ -48,11 +48,12 @@ async def run_agents(
     bus = opened_bus(settings.bus, random.Random(rng.getrandbits(64)))
     async with AsyncExitStack() as stack:
         tasks: list[asyncio.Task[object]] = []
+        turns = asyncio.Semaphore(LISTS_AT_ONCE)
         for number, pool in enumerate(settings.pools, start=first_replica(settings)):
             port = cluster_port(settings, pool, stack, random.Random(rng.getrandbits(64)))
             dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token)
             own = random.Random(rng.getrandbits(64))
-            work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own)
+            work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own, turns=turns)
             tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))
         stack.push_async_callback(cancelled, tasks)
         running()

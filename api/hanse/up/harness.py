@@ -41,7 +41,7 @@ from hanse.store.contract import Store, StoreError
 from hanse.store.measured import MeasuredStore
 from hanse.store.memory import MemoryStore
 from hanse.store.sqlite import SqliteStore
-from hanse.up.agents import keep_agent
+from hanse.up.agents import LISTS_AT_ONCE, keep_agent
 from hanse.up.fleet import Fleet, PoolSpec, load_fleet
 from hanse.up.options import UpOptions
 from hanse.up.product import product_version
@@ -237,11 +237,12 @@ async def _run_agents(
 ) -> None:
     bus = replicas[0].bus
     tasks: list[asyncio.Task[None]] = []
+    turns = asyncio.Semaphore(LISTS_AT_ONCE)
     for pool in fleet.pools:
         config = _agent_config(pool, options)
         cluster = clusters.get(str(pool.name))
         port = SimulatedCluster(cluster) if cluster is not None else GrpcCluster(pool.address, str(pool.name))
-        work = keep_agent(config, port, seats.dial, bus, clock, _fork(rng))
+        work = keep_agent(config, port, seats.dial, bus, clock, _fork(rng), turns=turns)
         tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))
     stack.push_async_callback(_cancel, tasks)
 

@@ -207,11 +207,13 @@ class Stage:
         self.config = AgentConfig(POOL, summary_min_interval_s=0.5, labels={"site": "x"}, region="eu")
         self.started = 0
 
-    def agent(self, bus: Bus | None = None, port: ClusterPort | None = None) -> Agent:
+    def agent(
+        self, bus: Bus | None = None, port: ClusterPort | None = None, turns: asyncio.Semaphore | None = None
+    ) -> Agent:
         """A new run of the agent, not started."""
         self.started += 1
         rng = Random(self.started)
-        return Agent(self.config, port or self.port, self.puppet.dial, bus, self.clock, rng)
+        return Agent(self.config, port or self.port, self.puppet.dial, bus, self.clock, rng, turns=turns)
 
     def start(self, bus: Bus | None = None, port: ClusterPort | None = None) -> tuple[Agent, asyncio.Task[None]]:
         """A new run of the agent."""

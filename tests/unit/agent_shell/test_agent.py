@@ -505,6 +505,22 @@ def test_what_the_watch_does_not_tell_is_found_within_a_resync() -> None:
     play(scene)
 
 
+def test_agents_of_one_process_list_their_clusters_in_turns() -> None:
+    async def scene(stage: Stage) -> None:
+        turns = asyncio.Semaphore(1)
+        agent = stage.agent(turns=turns)
+        await turns.acquire()
+        task = asyncio.create_task(agent.run(), name="agent")
+        await asyncio.sleep(5.0)
+        assert agent.pool.ledger is None
+        turns.release()
+        await stage.until(lambda: stage.puppet.summaries)
+        assert not turns.locked()
+        await stopped(task)
+
+    play(scene)
+
+
 def test_a_resync_looks_at_nodes_again_only_if_one_has_changed() -> None:
     async def scene(stage: Stage) -> None:
         stage.puppet.bind(key())

@@ -16,7 +16,7 @@ from typing import Final
 
 from hanse.kit.clock import Clock
 from hanse.model.ids import ReplicaId
-from hanse.scheduler.core.world import World, winner
+from hanse.scheduler.core.world import ReplicaFacts, World, winner
 from hanse.store import keys
 from hanse.store.contract import Committed, LeaseGone, ModRevisionIs, Put, Store, StoreUnavailable, Txn
 from hanse.store.schema import GrantValue, ReplicaValue, encode
@@ -61,6 +61,8 @@ class Roots:
         self._lease_ttl_s = lease_ttl_s
         self._on_join = on_join
         self._wake = asyncio.Event()
+        self._won_of: tuple[tuple[str, ...], tuple[ReplicaFacts, ...]] = ((), ())
+        self._winning: tuple[str, ...] = ()
         self._closed = False
         self._renewed_s = float("-inf")
         self.nonce = nonce
@@ -144,8 +146,16 @@ class Roots:
         if not self._schedules or me is None or me.nonce != self.nonce:
             return []
         held = self._world.held_roots(self.nonce)
-        members = [self._world.replicas[r] for r in sorted(self._world.replicas)]
-        return [r for r in self._world.roots() if r not in held and winner(r, members) == self._replica]
+        return [root for root in self._won() if root not in held]
+
+    def _won(self) -> tuple[str, ...]:
+        """Roots that this replica wins; worked out when the roots or the members are others than the last time."""
+        roots = self._world.roots()
+        members = tuple(self._world.replicas[r] for r in sorted(self._world.replicas))
+        if (roots, members) != self._won_of:
+            self._won_of = (roots, members)
+            self._winning = tuple(root for root in roots if winner(root, members) == self._replica)
+        return self._winning
 
     async def _take(self) -> bool:
         """Try to take what is wanted; whether anything was tried. A lost race shows in the feed, which wakes us."""

@@ -17,6 +17,7 @@ Rules:
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping
+from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import TypeVar
 
@@ -108,12 +109,17 @@ class Pool:
 
     # ---- asked by the link --------------------------------------------------------------------------------
 
-    async def load(self) -> None:
-        """List the cluster for the first time: who it is, which levels it has, what it holds."""
+    async def load(self, turns: AbstractAsyncContextManager[object]) -> None:
+        """List the cluster for the first time: who it is, which levels it has, what it holds.
+
+        Args:
+            turns: held for each try; agents that share a process would otherwise list all at once, each so slowly
+                that no list keeps its deadline.
+        """
         backoff = Backoff(self._config.cluster_retry, self._rng)
         while True:
             try:
-                async with self._access:
+                async with turns, self._access:
                     self._take(await self._answer(self.cluster.list()))
                 return
             except ClusterUnavailable as error:

@@ -9,6 +9,7 @@ equal order of events give an equal run.
 """
 
 import logging
+from contextlib import AbstractAsyncContextManager, nullcontext
 from random import Random
 
 from hanse.agent.cluster.port import ClusterPort
@@ -33,16 +34,26 @@ class Agent:
     Args:
         dial: opens a stream to some replica; raises StreamClosed or OSError if none answers.
         bus: None where there is none; summaries then travel on the link alone.
+        turns: held while its cluster is listed for the first time; agents of one process share it.
     """
 
     def __init__(
-        self, config: AgentConfig, cluster: ClusterPort, dial: Dial, bus: Bus | None, clock: Clock, rng: Random
+        self,
+        config: AgentConfig,
+        cluster: ClusterPort,
+        dial: Dial,
+        bus: Bus | None,
+        clock: Clock,
+        rng: Random,
+        *,
+        turns: AbstractAsyncContextManager[object] | None = None,
     ) -> None:
         instance = f"{rng.getrandbits(64):016x}"
         self.config = config
         self.instance = instance
         self.pool = Pool(config, cluster, clock, rng)
         self._bus = bus
+        self._turns = nullcontext() if turns is None else turns
         self._publisher = Publisher(config, self.pool, clock, instance, Backoff(config.reconnect, rng))
         self._link = Link(
             config, dial, instance=instance, pool=self.pool, publisher=self._publisher, clock=clock, rng=rng
@@ -51,7 +62,7 @@ class Agent:
     async def run(self) -> None:
         """Serve until cancelled. Leaves the link and the bus, and stops no pod."""
         log.info("agent_started", extra={"pool": self.config.pool, "instance": self.instance})
-        await self.pool.load()
+        await self.pool.load(self._turns)
         parts = {"cluster": self.pool.run(), "link": self._link.run(), "summaries": self._publisher.run()}
         if self._bus is not None:
             parts["bus"] = self._publisher.run_bus(self._bus)
