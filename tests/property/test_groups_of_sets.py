@@ -132,8 +132,7 @@ def test_a_group_is_in_one_domain_and_found_whenever_there_is_one(case: Case) ->
     inventory = case.inventory()
     flavors = (H100,) * len(case.sets)
     above, below = fit(inventory.shape(), case.request, flavors), place(inventory, case.request, flavors)
-    assert isinstance(below, Placement) == isinstance(above, Fit), (above, below)
-    assert case.feasible or not isinstance(below, Placement)
+    assert isinstance(below, Placement) == isinstance(above, Fit) == case.feasible, (above, below)
     if isinstance(below, Placement):
         assert case.is_together(below)
 
