@@ -171,7 +171,7 @@ def _grouped(s: SetAsk, sets: list[SetAsk]) -> SetAsk:
     """The set as it stands in its gang: the only one of its group requires the group's level for itself.
 
     One that requires another level too, beside sets that are not of its group, stays in it: which level is the finer
-    one is not known here. Where it is the whole gang, its own level counts; `model.validate` lets nobody ask for both.
+    one is not known here. Of the whole gang its own level counts; `model.validate` lets nobody ask for both.
     """
     if s.group is None or sum([other.group == s.group for other in sets]) > 1:
         return s
