@@ -14,6 +14,7 @@ from hanse.scheduler.core.world import World
 from hanse.scheduler.shell import committer, desired, drains, feed, report_writer, states
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.departures import NoArchive
+from hanse.scheduler.shell.peers import Elsewhere
 from hanse.scheduler.shell.reports import ReportBook
 from hanse.scheduler.shell.retention import Retainer
 from hanse.store import keys, moves
@@ -195,6 +196,11 @@ def forget_success(stack: ExitStack) -> None:
         return finished(job, event, now_ms)
 
     swap(stack, lifecycle, "_finished", pending)
+
+
+def ask_no_peers(stack: ExitStack) -> None:
+    """P14: no replica asks another for the summary of a pool that is attached there."""
+    swap(stack, Elsewhere, "_wanted", lambda self, addresses: {})
 
 
 def bind_at_once(stack: ExitStack) -> None:

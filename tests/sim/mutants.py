@@ -53,6 +53,7 @@ CHANGES: Final = {"job_hold_every_s": 6.0, "priority_every_s": 6.0, "cancel_ever
 HOLDS: Final = {"job_hold_every_s": 4.0}
 LIMITS: Final = {"limit_every_s": 3.0}
 DRAINS: Final = {"drain_every_s": 4.0, "watch_lag_s": 1.0}
+BUSLESS: Final = {"bus_absent": 1.0, "replicas": 2.0, "pools": 3.0}
 RESTORES: Final = {"restore_every_s": 6.0}
 LEAVES: Final = {"leave_every_s": 4.0, "watch_lag_s": 1.0}
 FORGETFUL: Final = {"retain_age_s": 2.0}
@@ -75,6 +76,7 @@ _ALL: Final = (
     Mutant("p11-untouched", "a part is released without touching the job", 60, global_bugs.release_untouched),
     Mutant("p12-drop-at-stop", "a binding goes when it is told to stop", 20, global_bugs.drop_at_stop),
     Mutant("p13-no-success", "who succeeds while stopping runs again", 150, global_bugs.forget_success, SLOW_STARTS),
+    Mutant("p14-no-peers", "without a bus, no summary is fetched", 20, global_bugs.ask_no_peers, BUSLESS),
     Mutant("p15-no-wait", "jobs are bound before every pool has come back", 100, global_bugs.bind_at_once, RESTORES),
     Mutant("p15-no-freeze", "what is bound starts before that", 150, agent_bugs.start_at_once, RESTORES),
     Mutant("stale-read", "a read shows what another one found before", 20, global_bugs.read_what_was, CHANGES),

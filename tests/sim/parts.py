@@ -4,7 +4,7 @@ Everything else in the simulator speaks of processes that have a `run`, a `serve
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -22,9 +22,11 @@ from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream
 from hanse.link.v1 import link_pb2
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.model.summary import KnownSummary, PoolSummary
 from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.departures import Archive
+from hanse.scheduler.shell.peers import Peers
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
 from hanse.scheduler.shell.session import AgentStream
 from hanse.store.contract import Store
@@ -47,8 +49,9 @@ class ReplicaParts:
         clock: Clock,
         rng: Random,
         archive: Archive | None,
+        peers: Peers | None,
     ) -> None:
-        self._replica = Replica(config, store, bus, clock, rng, archive=archive)
+        self._replica = Replica(config, store, bus, clock, rng, peers, archive)
         self._services = ApiServices(
             store,
             identity=Identity("sim", "memory", config.replica),
@@ -69,6 +72,10 @@ class ReplicaParts:
     async def serve_link(self, stream: AgentStream) -> None:
         """One agent's stream."""
         await self._replica.serve_link(stream)
+
+    def newer_than(self, known: Sequence[KnownSummary]) -> tuple[PoolSummary, ...]:
+        """What it tells other replicas of the pools that are attached to it."""
+        return tuple(self._replica.summaries.newer_than(known))
 
     async def stream(self, method: str, request: Message) -> AsyncIterator[Message]:
         """One call of the API that goes on; raises HanseError."""
@@ -122,14 +129,16 @@ def replica(
     archive: Archive | None = None,
     age_s: float = 0.0,
     prefer_pools: bool = True,
+    peers: Peers | None = None,
 ) -> ReplicaParts:
     """A replica of that name. With an archive, jobs leave the store `age_s` after their end.
 
     A preference is for fleets of many pools; to be tried on the few of a run, it begins where there are two.
     """
     limits = Limits(candidates_max=1) if prefer_pools else Limits(prefer_pools=False)
-    config = ReplicaConfig(ReplicaId(name), federation=FEDERATION, retention=Retention(age_s=age_s), limits=limits)
-    return ReplicaParts(config, store, bus, clock, rng, archive)
+    retention = Retention(age_s=age_s)
+    config = ReplicaConfig(ReplicaId(name), federation=FEDERATION, address=name, retention=retention, limits=limits)
+    return ReplicaParts(config, store, bus, clock, rng, archive, peers)
 
 
 def agent(pool: PoolName, cluster: ClusterPort, dial: Dial, bus: Bus | None, clock: Clock, rng: Random) -> Agent:

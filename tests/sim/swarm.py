@@ -26,7 +26,7 @@ class Swarm:
         store_request_lost_p: a transaction is not applied in time, and its answer lost too.
         store_late_p: of the lost requests, those that are applied later, up to `late_max_s` after they were sent.
         late_max_s: how long a message may be on its way.
-        bus_absent: there never is a bus; one replica alone can live without (P14 is about several).
+        bus_absent: there never is a bus; replicas fetch summaries from each other (P14).
         retain_age_s: how long jobs that have ended stay in the store; 0: for ever.
         prefer_pools: replicas prefer different pools.
         link_stray_p: with a message of a link comes one that belongs to another time, or another stream of the pool.
@@ -184,7 +184,7 @@ def draw(rng: Random, fixed: Mapping[str, float] = NOTHING_FIXED) -> Swarm:
         late_max_s=rng.choice((8.0, 20.0)),
         link_linger_s=rng.choice((0.1, 2.0, 10.0)),
         store_late_p=rng.choice((0.2, 0.5, 0.9)),
-        bus_absent=rng.random() < 0.1 and replicas == 1,
+        bus_absent=rng.random() < 0.1,
     )
     drawn |= _draw_families(rng, LATER_FAMILIES)
     if rng.random() < IN_P:

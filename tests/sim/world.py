@@ -38,6 +38,7 @@ from tests.sim.guard_checks import GuardChecks
 from tests.sim.histories import Histories
 from tests.sim.link import LinkConnection, Network
 from tests.sim.loop import Actor, Life, SimClock, SimLoop
+from tests.sim.peers import SimPeers
 from tests.sim.store import Backup, FaultyStore, ObservedStore, StoreWeather
 from tests.sim.store_checks import StoreChecks
 from tests.sim.story import Story
@@ -189,6 +190,7 @@ class World:
             archive=self.archive if self.retain_age_s else None,
             age_s=self.retain_age_s,
             prefer_pools=self.prefer_pools,
+            peers=SimPeers(self),
         )
         process.task = self.loop.spawn(actor, process.replica.run(), name=f"{site.name}.{site.runs}")
         process.task.add_done_callback(
