@@ -10,6 +10,7 @@ from hanse.model import lifecycle
 from hanse.model.ids import Attempt
 from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
 from hanse.scheduler.core import plan as planning
+from hanse.scheduler.core import world as core_world
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell import committer, desired, drains, feed, report_writer, states
 from hanse.scheduler.shell.committer import Committer
@@ -17,6 +18,7 @@ from hanse.scheduler.shell.departures import NoArchive
 from hanse.scheduler.shell.peers import Elsewhere
 from hanse.scheduler.shell.reports import ReportBook
 from hanse.scheduler.shell.retention import Retainer
+from hanse.scheduler.shell.roots import Roots
 from hanse.store import keys, moves
 from hanse.store.contract import Committed, Event, EventKind, KeyValue, ModRevisionIs, Put, Unknown
 from tests.sim.patching import original, swap
@@ -45,6 +47,22 @@ def no_pool_guards(stack: ExitStack) -> None:
 
 def no_queue_guards(stack: ExitStack) -> None:
     _without_guards(stack, lambda key: key.startswith(keys.QUEUES))
+
+
+def no_cohort_guards(stack: ExitStack) -> None:
+    """The root of a queue is not compared as far as cohorts decide it."""
+    _without_guards(stack, lambda key: key.startswith(keys.COHORTS))
+
+
+def ignore_who_is_apart(stack: ExitStack) -> None:
+    """A queue that is granted apart is admitted by its cohort's holder all the same."""
+    root_of = original(core_world, "root_of")
+    swap(stack, core_world, "root_of", lambda queue, cohorts: root_of(replace(queue, apart=False), cohorts))
+
+
+def ignore_who_is_named(stack: ExitStack) -> None:
+    """L2: whom an operator names to admit for a root is not asked."""
+    swap(stack, Roots, "_winner", lambda self, root, members: core_world.winner(root, members))
 
 
 def no_grant_guards(stack: ExitStack) -> None:

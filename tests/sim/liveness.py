@@ -2,6 +2,7 @@
 
 * L1  a job that would fit somewhere is bound; one that waits carries a reason, and the reason is true now;
 * L2  in every cluster exactly what is bound exists, and every started gang has all of its pods (S2 at rest);
+* L2  whoever was named to admit for a root does, if it lives;
 * L4  no job is on its way anywhere: nothing is STOPPING, no binding of a job that has ended is left;
 * S9  each agent's figures are those of its cluster: capacity = free + held + bound + releasing + unusable.
 
@@ -12,7 +13,7 @@ places, fits.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from hanse.model.ids import FlavorName, JobId, queue_of
+from hanse.model.ids import FlavorName, JobId, ReplicaId, queue_of
 from hanse.model.job import JobSpec, PodSet
 from hanse.model.lifecycle import State
 from hanse.model.reasons import Reason
@@ -20,7 +21,7 @@ from hanse.model.resources import PODS
 from hanse.simcluster.engine import Engine
 from hanse.simcluster.inputs import GangId
 from hanse.store import keys
-from hanse.store.schema import Desired
+from hanse.store.schema import Desired, HolderValue, decode
 from tests.sim import rooms
 from tests.sim.fleet import FLAVORS, GPU_LABEL, MODELS
 from tests.sim.view import StoreView
@@ -42,7 +43,7 @@ class Unsettled:
 def unsettled(view: StoreView, engines: Iterable[Engine], specs: dict[JobId, JobSpec]) -> Unsettled | None:
     """The first thing that is still on its way, None at rest."""
     every = tuple(engines)
-    return _jobs(view) or _clusters(view, every) or _pending(view, every, specs)
+    return _jobs(view) or _holders(view) or _clusters(view, every) or _pending(view, every, specs)
 
 
 def _jobs(view: StoreView) -> Unsettled | None:
@@ -51,6 +52,16 @@ def _jobs(view: StoreView) -> Unsettled | None:
             return Unsettled("L4", f"{job} stays {state.state.name}, attempt {state.attempt}", (job,))
     for binding in view.bindings.values():
         return Unsettled("L4", f"the binding {binding.key.text} is left over", (binding.key.job, binding.key.pool))
+    return None
+
+
+def _holders(view: StoreView) -> Unsettled | None:
+    for root in dict.fromkeys(view.root_of(queue) for queue in view.queues):
+        named, grant = view.items.get(keys.holder(root)), view.grants.get(root)
+        holder = decode(named.value, HolderValue).replica if named is not None else ""
+        if keys.replica(ReplicaId(holder)) in view.items and (grant is None or grant.replica != holder):
+            what = f"{root} was given to {holder}, and {grant.replica if grant else 'nobody'} holds it"
+            return Unsettled("L2", what, (root,))
     return None
 
 

@@ -55,6 +55,7 @@ LIMITS: Final = {"limit_every_s": 3.0}
 DRAINS: Final = {"drain_every_s": 4.0, "watch_lag_s": 1.0}
 BUSLESS: Final = {"bus_absent": 1.0, "replicas": 2.0, "pools": 3.0}
 RESTORES: Final = {"restore_every_s": 6.0}
+GIFTS: Final = {"give_every_s": 3.0, "regroup_every_s": 5.0, "replicas": 2}
 LEAVES: Final = {"leave_every_s": 4.0, "watch_lag_s": 1.0}
 FORGETFUL: Final = {"retain_age_s": 2.0}
 
@@ -63,6 +64,9 @@ _ALL: Final = (
     Mutant("p1-pool-guard", "a commit does not compare the pools' settings", 20, global_bugs.no_pool_guards),
     Mutant("queue-guard", "a commit does not compare the queues", 20, global_bugs.no_queue_guards),
     Mutant("grant-guard", "a commit does not compare the grant", 20, global_bugs.no_grant_guards),
+    Mutant("cohort-guard", "a commit does not compare the cohorts", 20, global_bugs.no_cohort_guards, GIFTS),
+    Mutant("apart-ignored", "a queue apart stays with its cohort", 20, global_bugs.ignore_who_is_apart, GIFTS),
+    Mutant("holder-ignored", "who is named does not hold", 20, global_bugs.ignore_who_is_named, GIFTS),
     Mutant("p2-own-use", "a holder counts only its own bindings", 20, global_bugs.count_only_own_bindings, CRASHES),
     Mutant("p3-blind", "an unknown outcome counts as not done", 150, global_bugs.retry_unknown_blindly, LOSSES),
     Mutant("p3-absence", "a read that finds nothing settles it", 60, global_bugs.settle_by_absence, CROWDED),

@@ -111,6 +111,9 @@ class ReplicaParts:
             "UpdateQueue": services.queues.update_queue,
             "HoldQueue": services.queues.hold_queue,
             "ReleaseQueue": services.queues.release_queue,
+            "GiveQueue": services.queues.give_queue,
+            "CreateCohort": services.config.create_cohort,
+            "UpdateCohort": services.config.update_cohort,
         }
         try:
             answer: Message = await handlers[method](CallContext(), request)

@@ -22,6 +22,7 @@ from hanse.model.lifecycle import State
 from hanse.store.schema import BindingValue
 from hanse.wire.job import spec_to_wire
 from tests.sim.fleet import GPU, PER_GPU, PRIORITIES, draw_job
+from tests.sim.giving import Giving
 from tests.sim.histories import priority_of
 from tests.sim.leaving import Leaving
 from tests.sim.loop import Actor
@@ -98,6 +99,9 @@ class People:
         self._every(swarm.quota_every_s, self._change_quota, "operator")
         self._every(swarm.drain_every_s, self._drain, "operator")
         self._every(swarm.limit_every_s, self._change_limits, "operator")
+        giving = Giving(self._world, self._rng, self._insist)
+        self._every(swarm.give_every_s, giving.give, "operator")
+        self._every(swarm.regroup_every_s, giving.regroup, "operator")
         self._every(swarm.leave_every_s, Leaving(self._world, self._rng, self._insist).once, "operator")
 
     def submit_rival(self, job: JobId, bound: BindingValue) -> None:

@@ -215,6 +215,7 @@ class StoreChecks:
         if queue in self._view.queues:
             needed[keys.queue(self._view.queues[queue][0])] = "the queue"
             needed[keys.grant(self._view.root_of(queue))] = "the grant"
+            needed.update({keys.cohort(name): "a cohort above its queue" for name in self._view.cohorts_of(queue)})
         for flavor in dict.fromkeys(binding.value.flavors):
             needed[keys.head(pool, flavor)] = f"the head of {flavor}"
         for key, what in needed.items():

@@ -98,6 +98,8 @@ class Swarm:
     drain_every_s: float = NEVER
     limit_every_s: float = NEVER
     leave_every_s: float = NEVER
+    give_every_s: float = NEVER
+    regroup_every_s: float = NEVER
 
     def calmed(self) -> "Swarm":
         """The same federation once faults have stopped."""
@@ -150,6 +152,7 @@ LATEST_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "restores": ("restore_every_s",),
     "strangers": ("stranger_agent_every_s", "stranger_replica_p"),
     "leaves": ("leave_every_s",),
+    "given queues": ("give_every_s", "regroup_every_s"),
 }
 """Drawn after those, for the same reason."""
 

@@ -101,14 +101,18 @@ class StoreView:
 
     def root_of(self, queue: QueueUid) -> str:
         """The root whose grant admits for a queue: its topmost cohort, or itself."""
+        path = self.cohorts_of(queue)
+        return f"cohort.{path[-1]}" if path else f"queue.{queue}"
+
+    def cohorts_of(self, queue: QueueUid) -> list[str]:
+        """The cohorts that decide which root a queue has, from its own up; cohorts here have no cycles."""
         value = self.queues[queue][1]
-        if not value.cohort:
-            return f"queue.{queue}"
-        name, seen = value.cohort, {value.cohort}
-        while (parent := self.cohorts[name].parent if name in self.cohorts else "") and parent not in seen:
-            name = parent
-            seen.add(name)
-        return f"cohort.{name}"
+        path: list[str] = []
+        name = "" if value.apart else value.cohort
+        while name and name not in path:
+            path.append(name)
+            name = self.cohorts[name].parent if name in self.cohorts else ""
+        return path
 
     def _decode(self, key: str, kv: KeyValue | None) -> None:
         if key.startswith(keys.BINDINGS):

@@ -171,11 +171,13 @@ class FleetView(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RootHolder:
-    """Who admits for a cohort root, "" for nobody; `alive`: the very start of the replica to which it is granted."""
+    """Who admits for a cohort root, "" for nobody; `alive`: the very start of the replica to which it is granted;
+    `wanted`: whom an operator named, "" for nobody."""
 
     root: str
     replica: str
     alive: bool
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True)

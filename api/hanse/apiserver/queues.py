@@ -6,6 +6,7 @@ holds a pending or live job, then delete the key under the guard of the mark, or
 that breaks off in between leaves a closing queue: repeat it, or update the queue, which opens it.
 """
 
+from dataclasses import replace
 from typing import Final
 
 import msgspec
@@ -21,6 +22,7 @@ from hanse.apiserver.catalog import (
     read_queues,
 )
 from hanse.apiserver.context import CallContext
+from hanse.apiserver.giving import forgotten, gift, named_holder
 from hanse.apiserver.pages import PageToken, page_size, read_token, write_token
 from hanse.apiserver.pending import count
 from hanse.apiserver.ports import FleetView
@@ -54,7 +56,9 @@ class QueueService:
     async def get_queue(self, ctx: CallContext, request: queue_service_pb2.GetQueueRequest) -> queue_pb2.Queue:
         """One queue, with what is in it. Raises NotFound."""
         stored = await self._queue(request.name)
-        return await self._with_status(stored_to_wire(request.name, stored))
+        message = stored_to_wire(request.name, stored)
+        message.holder = await named_holder(self._store, stored.value.queue(QueueName(request.name)))
+        return await self._with_status(message)
 
     async def list_queues(
         self, ctx: CallContext, request: queue_service_pb2.ListQueuesRequest
@@ -136,6 +140,22 @@ class QueueService:
 
         return await self._writer.write(ctx, "ReleaseQueue", request, plan, queue_pb2.Queue)
 
+    async def give_queue(self, ctx: CallContext, request: queue_service_pb2.GiveQueueRequest) -> queue_pb2.Queue:
+        """Name the replica that admits for a queue, or for all under its root.
+
+        Raises:
+            NotFound: reason QUEUE_NOT_FOUND.
+            FailedPrecondition: reason HOLDER_UNKNOWN; no such replica schedules now.
+        """
+
+        async def plan(_: Request) -> PlannedWrite[queue_pb2.Queue]:
+            given = await gift(self._store, request, await self._queue(request.name), now_ms=self._clock.now_ms())
+            write = _rewritten(request.name, given.queue, given.value)
+            write.answer.holder = request.holder
+            return PlannedWrite((*write.guards, *given.guards), (*write.ops, *given.ops), write.answer)
+
+        return await self._writer.write(ctx, "GiveQueue", request, plan, queue_pb2.Queue)
+
     # ---- deleting -------------------------------------------------------------------------------------------
 
     async def delete_queue(
@@ -153,7 +173,8 @@ class QueueService:
             await self._check_empty(request.name, closing)
             key = keys.queue(QueueName(request.name))
             guard = ModRevisionIs(key, closing.revision)
-            return PlannedWrite((guard,), (Delete(key),), queue_service_pb2.DeleteQueueResponse())
+            guards, ops = await forgotten(self._store, keys.holder(f"queue.{closing.value.uid}"))
+            return PlannedWrite((guard, *guards), (Delete(key), *ops), queue_service_pb2.DeleteQueueResponse())
 
         answer = queue_service_pb2.DeleteQueueResponse
         return await self._writer.write(ctx, "DeleteQueue", request, plan, answer)
@@ -225,13 +246,12 @@ def stored_to_wire(name: str, stored: Stored[QueueValue]) -> queue_pb2.Queue:
 
 def new_queue_value(queue: Queue, uid: QueueUid, *, created_ms: int) -> QueueValue:
     """What is stored for a queue that is created."""
-    made = Queue(uid, queue.name, queue.cohort, queue.quotas, queue.held, queue.labels, queue.limits)
-    return QueueValue.of(made, created_ms=created_ms)
+    return QueueValue.of(replace(queue, uid=uid), created_ms=created_ms)
 
 
 def changed_queue_value(old: QueueValue, queue: Queue, *, held: bool) -> QueueValue:
-    """What is stored for a queue that is updated: it keeps its uid and its age, and is open."""
-    changed = Queue(QueueUid(old.uid), queue.name, queue.cohort, queue.quotas, held, queue.labels, queue.limits)
+    """What is stored for a queue that is updated: it keeps its uid, its age and its holder, and is open."""
+    changed = replace(queue, uid=QueueUid(old.uid), held=held, apart=old.apart and bool(queue.cohort))
     return QueueValue.of(changed, created_ms=old.created_ms)
 
 

@@ -41,7 +41,9 @@ async def federation_status(server: pb.ServerInfo, fleet: FleetView, standing: S
     return pb.FederationStatus(
         server=server,
         replicas=replicas,
-        roots=[pb.RootStatus(root=one.root, replica=one.replica, alive=one.alive) for one in roots],
+        roots=[
+            pb.RootStatus(root=one.root, replica=one.replica, alive=one.alive, wanted=one.wanted) for one in roots
+        ],
         pools=[_pool(one, links.get(one.name)) for one in pools],
         degraded=[*_degraded_replicas(replicas), *_degraded_roots(roots), *_degraded_pools(pools, links)],
     )
@@ -119,6 +121,8 @@ def _degraded_roots(roots: Sequence[RootHolder]) -> Iterator[str]:
             yield f"root {one.root} is held by nobody; its jobs wait"
         elif not one.alive:
             yield f"root {one.root} is held by {one.replica}, which is gone; another replica takes it soon"
+        elif one.wanted and one.wanted != one.replica:
+            yield f"root {one.root} was given to {one.wanted}, and {one.replica} holds it meanwhile"
 
 
 def _degraded_pools(pools: Sequence[PoolView], links: Mapping[PoolName, PoolLink]) -> Iterator[str]:

@@ -506,6 +506,18 @@ class AsyncClient:
         request = queue_service_pb2.HoldQueueRequest(name=name, request_id=self._connection.request_id(request_id))
         return await self._connection.unary(self._queues.HoldQueue, request)
 
+    async def give_queue(
+        self, name: str, holder: str, *, apart: bool = False, request_id: str = ""
+    ) -> queue_pb2.Queue:
+        """Name the replica that admits for a queue, and for all under its root; "" takes the name back.
+
+        Args:
+            apart: the queue alone, with its nominal quota.
+        """
+        request = queue_service_pb2.GiveQueueRequest(name=name, holder=holder, apart=apart)
+        request.request_id = self._connection.request_id(request_id)
+        return await self._connection.unary(self._queues.GiveQueue, request)
+
     async def release_queue(self, name: str, *, request_id: str = "") -> queue_pb2.Queue:
         """Bind jobs of a queue again."""
         request = queue_service_pb2.ReleaseQueueRequest(name=name, request_id=self._connection.request_id(request_id))

@@ -326,6 +326,9 @@ class Client:
     def hold_queue(self, name: str, *, request_id: str = "") -> queue_pb2.Queue:
         return self._run(self._client.hold_queue(name, request_id=request_id))
 
+    def give_queue(self, name: str, holder: str, *, apart: bool = False, request_id: str = "") -> queue_pb2.Queue:
+        return self._run(self._client.give_queue(name, holder, apart=apart, request_id=request_id))
+
     def release_queue(self, name: str, *, request_id: str = "") -> queue_pb2.Queue:
         return self._run(self._client.release_queue(name, request_id=request_id))
 

@@ -44,6 +44,7 @@ class Queue:
         cohort: name of the cohort; "" makes the queue a root of its own.
         quotas: flavors the queue may use, in order of preference; a flavor that is not listed is not used.
         held: nothing of the queue is bound while true.
+        apart: it is a root of its own although it has a cohort: its nominal quota is granted apart from the cohort's.
     """
 
     uid: QueueUid
@@ -53,6 +54,7 @@ class Queue:
     held: bool = False
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     limits: QueueLimits = NO_LIMITS
+    apart: bool = False
 
     def nominal(self, flavor: FlavorName) -> Resources | None:
         """The quota for a flavor, None if the queue may not use it."""
@@ -66,6 +68,31 @@ class Cohort:
     name: str
     parent: str = ""
     quotas: tuple[FlavorQuota, ...] = ()
+
+
+def cohorts_of(queue: Queue, cohorts: Mapping[str, Cohort]) -> tuple[str, ...]:
+    """The cohorts that decide which root a queue belongs to, from its own up; none of a queue that is its own root.
+
+    A cohort that names a missing parent is followed by that parent, which is a root. A cycle is walked once.
+    """
+    path: list[str] = []
+    name = "" if queue.apart else queue.cohort
+    while name and name not in path:
+        path.append(name)
+        name = cohorts[name].parent if name in cohorts else ""
+    return tuple(path)
+
+
+def root_of(queue: Queue, cohorts: Mapping[str, Cohort]) -> str:
+    """The root under which a queue's quota is granted: its topmost cohort, or the queue itself.
+
+    A cycle ends at the smallest name on it, so that every replica finds the same root whatever it saw last.
+    """
+    path = cohorts_of(queue, cohorts)
+    if not path:
+        return f"queue.{queue.uid}"
+    again = cohorts[path[-1]].parent if path[-1] in cohorts else ""
+    return f"cohort.{min(path[path.index(again) :]) if again in path else path[-1]}"
 
 
 @dataclass(frozen=True, slots=True)

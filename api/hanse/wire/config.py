@@ -45,6 +45,7 @@ def queue_to_wire(queue: Queue, *, created_ms: int = 0, revision: int = 0) -> qu
         limits=queue_pb2.QueueLimits(
             pending_jobs_max=limits.pending_jobs_max, running_jobs_max=limits.running_jobs_max
         ),
+        apart=queue.apart,
     )
 
 

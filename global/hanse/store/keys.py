@@ -30,6 +30,7 @@ BINDINGS: Final = "bindings/"
 POOLS: Final = "pools/"
 ATTACHED: Final = "attached/"
 GRANTS: Final = "grants/"
+HOLDERS: Final = "holders/"
 REPLICAS: Final = "replicas/"
 REQUESTS: Final = "requests/"
 INCARNATION: Final = "meta/incarnation"
@@ -37,9 +38,9 @@ SLOTS: Final = "meta/slots"
 FEDERATION: Final = "meta/federation"
 HISTORY: Final = "meta/history"
 
-# One range holds all that a replica follows: attached, bindings, cohorts, flavors, grants, meta, pools with their
-# heads, priorities, queues, replicas. Requests, specs and states sort after it. One watch over the range is ordered
-# by revision, so a head and the binding that bumped it are always seen together.
+# One range holds all that a replica follows: attached, bindings, cohorts, flavors, grants, holders, meta, pools with
+# their heads, priorities, queues, replicas. Requests, specs and states sort after it. One watch over the range is
+# ordered by revision, so a head and the binding that bumped it are always seen together.
 FOLLOWED_START: Final = ATTACHED
 FOLLOWED_END: Final = REQUESTS
 
@@ -125,6 +126,10 @@ def attached(pool: PoolName) -> str:
 
 def grant(root: str) -> str:
     return f"{GRANTS}{root}"
+
+
+def holder(root: str) -> str:
+    return f"{HOLDERS}{root}"
 
 
 def replica(replica_id: ReplicaId) -> str:

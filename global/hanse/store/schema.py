@@ -58,17 +58,20 @@ class QueueValue(_Struct, frozen=True):
     created_ms: int = 0
     closing: bool = False  # being deleted: takes no job, while its deletion looks whether it is empty
     limits: QueueLimitsValue = QueueLimitsValue()
+    apart: bool = False
 
     @classmethod
     def of(cls, queue: Queue, *, created_ms: int) -> "QueueValue":
         quotas = [Amounts(q.flavor, dict(q.nominal.items())) for q in queue.quotas]
         limits = QueueLimitsValue(queue.limits.pending_jobs_max, queue.limits.running_jobs_max)
-        return cls(queue.uid, queue.cohort, quotas, queue.held, dict(queue.labels), created_ms, limits=limits)
+        return cls(
+            queue.uid, queue.cohort, quotas, queue.held, dict(queue.labels), created_ms, False, limits, queue.apart
+        )
 
     def queue(self, name: QueueName) -> Queue:
         quotas = tuple(FlavorQuota(FlavorName(q.flavor), Resources(q.amounts)) for q in self.quotas)
         limits = QueueLimits(self.limits.pending_jobs_max, self.limits.running_jobs_max)
-        return Queue(QueueUid(self.uid), name, self.cohort, quotas, self.held, self.labels, limits)
+        return Queue(QueueUid(self.uid), name, self.cohort, quotas, self.held, self.labels, limits, self.apart)
 
 
 class CohortValue(_Struct, frozen=True):
@@ -195,6 +198,13 @@ class GrantValue(_Struct, frozen=True):
 
     replica: str
     nonce: str
+    since_ms: int = 0
+
+
+class HolderValue(_Struct, frozen=True):
+    """Which replica an operator wants to admit for a root, while it lives."""
+
+    replica: str
     since_ms: int = 0
 
 

@@ -8,7 +8,8 @@ from hanse.api.v1 import config_pb2, config_service_pb2, queue_pb2, queue_servic
 from hanse.api.v1.config_service_pb2 import ConfigObject
 from hanse.model.errors import AlreadyExists, FailedPrecondition, HanseError, InvalidArgument, NotFound, Unavailable
 from hanse.store import keys
-from hanse.store.contract import Delete, Put
+from hanse.store.contract import Delete, Put, Txn, prefix_end
+from hanse.store.schema import HolderValue, ReplicaValue, decode, encode
 from tests.unit.apiserver.stage import CTX, GPU, Stage, batch, objects, spec, stage
 
 
@@ -137,6 +138,52 @@ async def test_what_is_in_a_queue() -> None:
 
 def delete(request_id: str = "") -> queue_service_pb2.DeleteQueueRequest:
     return queue_service_pb2.DeleteQueueRequest(name="research", request_id=request_id)
+
+
+async def members(on: Stage, **schedules: bool) -> None:
+    values = {name: ReplicaValue("n", schedules=able) for name, able in schedules.items()}
+    await on.store.core.transact(Txn((), tuple(Put(keys.REPLICAS + name, encode(v)) for name, v in values.items())))
+
+
+async def give(on: Stage, name: str, holder: str, *, apart: bool = False) -> queue_pb2.Queue:
+    request = queue_service_pb2.GiveQueueRequest(name=name, holder=holder, apart=apart)
+    return await on.api.queues.give_queue(CTX, request)
+
+
+async def named(on: Stage) -> dict[str, str]:
+    """Holders that were named, by root."""
+    found = (await on.store.core.range(keys.HOLDERS, prefix_end(keys.HOLDERS))).items
+    return {kv.key.removeprefix(keys.HOLDERS): decode(kv.value, HolderValue).replica for kv in found}
+
+
+async def test_a_queue_is_given_with_its_cohort_or_apart_and_taken_back() -> None:
+    async with stage() as on:
+        await members(on, r0=True, r1=True)
+        await apply(on, cohort("top"), cohort("low", "top"), queue("b", cohort="low"))
+        root = f"queue.{(await get(on, 'b')).uid}"
+        together = await give(on, "b", "r1")
+        assert (together.apart, await named(on), (await get(on, "b")).holder) == (False, {"cohort.top": "r1"}, "r1")
+        apart = await give(on, "b", "r0", apart=True)
+        assert (apart.apart, await named(on)) == (True, {"cohort.top": "r1", root: "r0"})
+        [applied] = await apply(on, queue("b", cohort="low", flavors=("h100",)))
+        assert (applied.HasField("error"), (await get(on, "b")).apart) == (False, True), (
+            "a file does not give it back"
+        )
+        back = await give(on, "b", "")
+        assert (back.apart, await named(on)) == (False, {"cohort.top": "r1"})
+        await give(on, "b", "r0", apart=True)
+        await on.api.queues.delete_queue(CTX, queue_service_pb2.DeleteQueueRequest(name="b"))
+        assert await named(on) == {"cohort.top": "r1"}
+
+
+async def test_a_holder_must_be_a_replica_that_schedules() -> None:
+    async with stage() as on:
+        await members(on, r0=True, api=False)
+        for name in ("r1", "api"):
+            with pytest.raises(FailedPrecondition) as refused:
+                await give(on, "research", name)
+            assert (refused.value.reason, refused.value.path) == ("HOLDER_UNKNOWN", "holder")
+        assert await named(on) == {}
 
 
 async def test_a_queue_with_waiting_jobs_is_not_deleted_and_stays_open() -> None:

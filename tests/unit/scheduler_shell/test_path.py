@@ -193,6 +193,27 @@ async def test_every_start_rewrites_its_grants_and_the_other_replica_takes_over(
         assert second.world.grants[root].revision > before
 
 
+async def test_whom_an_operator_names_holds_a_root_for_as_long_as_he_lives() -> None:
+    async with stage() as found:
+        replicas = [await found.replica(name, seed=seed) for seed, name in enumerate(("r0", "r1"), start=1)]
+        root = f"queue.{QUEUE}"
+
+        def holder() -> str:
+            return next((r.config.replica for r in replicas if root in r.world.held_roots(r.nonce)), "")
+
+        await until(lambda: bool(holder()) and all(len(r.world.replicas) == 2 for r in replicas))
+        usual = holder()
+        other = next(r for r in replicas if r.config.replica != usual)
+        name = Put(keys.holder(root), schema.encode(schema.HolderValue(other.config.replica)))
+        await found.store.transact(Txn((), (name,)))
+        await until(lambda: holder() == other.config.replica)
+        agent = await found.puppet(other, "p0", {"r1": 4}).attached()
+        await agent.summary(agent.epoch.revision)
+        await agent.bound(await submit(found.store, 1, 2))
+        await other.leave()
+        await until(lambda: holder() == usual)
+
+
 class LossyStore(MemoryStore):
     """Loses the answer of the next bind; `applies` says whether it takes effect all the same."""
 

@@ -33,17 +33,34 @@ def queue(
     name: QueueArgument,
     hold: Annotated[bool, typer.Option("--hold", help="Bind nothing more of it; what is bound goes on.")] = False,
     release: Annotated[bool, typer.Option("--release", help="Bind its jobs again.")] = False,
+    holder: Annotated[
+        str,
+        typer.Option(
+            "--holder",
+            metavar="REPLICA",
+            help="Give it, and all under its cohort, to this replica; `any` takes it back.",
+        ),
+    ] = "",
+    apart: Annotated[
+        bool, typer.Option("--apart", help="With --holder: the queue alone, with the quota that it owns.")
+    ] = False,
     server: ServerOption = None,
     output: OutputOption = None,
 ) -> None:
-    """Show one queue, hold it, or release it.
+    """Show one queue, hold it, release it, or give it to another holder.
+
+    The holder is the replica that admits the queue's jobs. One that is named has it for as long as it lives; no job
+    stops or starts by that.
 
     \b
     hanse queue research
     hanse queue research --hold
+    hanse queue research --holder r2 --apart
     """
-    if hold and release:
-        raise WrongUse("hanse queue: --hold and --release do not go together")
+    if hold + release + bool(holder) > 1:
+        raise WrongUse("hanse queue: --hold, --release and --holder do not go together")
+    if apart and holder in ("", "any"):
+        raise WrongUse("hanse queue: --apart goes with --holder REPLICA")
     session = session_of(server, output)
 
     async def asked(client: "AsyncClient") -> "Queue":
@@ -51,6 +68,8 @@ def queue(
             await client.hold_queue(name)
         elif release:
             await client.release_queue(name)
+        elif holder:
+            await client.give_queue(name, "" if holder == "any" else holder, apart=apart)
         return await client.queue(name)
 
     found = session.ask(asked)

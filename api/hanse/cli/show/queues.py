@@ -83,7 +83,9 @@ def queue_page(queue: "Queue", paper: Paper) -> str:
 
 def _facts(queue: "Queue") -> Iterator[tuple[str, str]]:
     if queue.cohort:
-        yield "cohort", queue.cohort
+        yield "cohort", f"{queue.cohort}{', its quota is granted apart' if queue.apart else ''}"
+    if queue.holder:
+        yield "holder", f"{queue.holder}, while it lives"
     for quota in queue.quotas:
         for resource, nominal in _limits(quota):
             yield quota.flavor, _of(queue, quota.flavor, resource, nominal)

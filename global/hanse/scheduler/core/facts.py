@@ -117,11 +117,16 @@ class BindingFacts:
 
 @dataclass(frozen=True, slots=True)
 class QueueFacts:
-    """A queue, the revision of its settings, and the root under which its quota is granted."""
+    """A queue, the revision of its settings, and the root under which its quota is granted.
+
+    Attributes:
+        cohorts: the cohorts that decide which root that is, with their revisions; 0 for one that is missing.
+    """
 
     queue: Queue
     revision: int
     root: str
+    cohorts: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

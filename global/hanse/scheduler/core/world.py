@@ -14,7 +14,7 @@ from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
 from hanse.model.placement import Level
-from hanse.model.queue import Cohort, Flavor, PriorityClass, Queue
+from hanse.model.queue import Cohort, Flavor, PriorityClass, Queue, cohorts_of, root_of
 from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts, QueueFacts, SummaryFacts, SummaryOrder
 from hanse.scheduler.core.ledger import PoolLedger
 from hanse.scheduler.core.quota import Usage
@@ -62,6 +62,8 @@ class World:
         self.priorities: dict[str, PriorityClass] = {}
         self.cohorts: dict[str, Cohort] = {}
         self.grants: dict[str, GrantFacts] = {}
+        self.wanted: dict[str, ReplicaId] = {}  # by root: the replica that an operator wants to admit for it
+        self._cohort_revisions: dict[str, int] = {}
         self.replicas: dict[ReplicaId, ReplicaFacts] = {}
         self.slots: tuple[PoolName, ...] = ()
         self.flavors_revision = 0
@@ -97,22 +99,28 @@ class World:
         self._queue_values.pop(name, None)
         self._derive_queues()
 
-    def put_cohort(self, cohort: Cohort) -> None:
+    def put_cohort(self, cohort: Cohort, revision: int) -> None:
         """A cohort exists; which root a queue belongs to may change by it."""
         self.cohorts[cohort.name] = cohort
+        self._cohort_revisions[cohort.name] = revision
         self._derive_queues()
 
     def remove_cohort(self, name: str) -> None:
         """A cohort is gone."""
         self.cohorts.pop(name, None)
+        self._cohort_revisions.pop(name, None)
         self._derive_queues()
 
     def _derive_queues(self) -> None:
         self.settings_changed += 1
         self.queues = {
-            queue.uid: QueueFacts(queue, revision, root_of(queue, self.cohorts))
-            for queue, revision in self._queue_values.values()
+            queue.uid: self._queue_facts(queue, revision) for queue, revision in self._queue_values.values()
         }
+
+    def _queue_facts(self, queue: Queue, revision: int) -> QueueFacts:
+        path = cohorts_of(queue, self.cohorts)
+        above = {name: self._cohort_revisions.get(name, 0) for name in path}
+        return QueueFacts(queue, revision, root_of(queue, self.cohorts), above)
 
     def queue_named(self, name: QueueName) -> QueueFacts | None:
         """The queue of that name."""
@@ -356,25 +364,6 @@ class World:
     def quota_stamp(self, queue: QueueUid) -> int:
         """Stamp of the last time when the queue's quota may have got room, or its settings changed."""
         return self._quota_freed.get(queue, 0)
-
-
-def root_of(queue: Queue, cohorts: Mapping[str, Cohort]) -> str:
-    """The root under which a queue's quota is granted: its topmost cohort, or the queue itself.
-
-    A cohort that names a missing parent is a root; a cycle ends at the smallest name on it, so that every replica
-    finds the same root whatever it saw last.
-    """
-    if not queue.cohort:
-        return f"queue.{queue.uid}"
-    seen: list[str] = []
-    name = queue.cohort
-    while name not in seen:
-        seen.append(name)
-        parent = cohorts[name].parent if name in cohorts else ""
-        if not parent:
-            return f"cohort.{name}"
-        name = parent
-    return f"cohort.{min(seen[seen.index(name) :])}"
 
 
 def winner(root: str, replicas: Iterable[ReplicaFacts]) -> ReplicaId | None:

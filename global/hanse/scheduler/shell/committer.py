@@ -348,6 +348,7 @@ def guards_of(snapshot: Snapshot, decisions: Sequence[Decision]) -> Revisions:
         seen[keys.state(job.job)] = job.state_revision
         seen[keys.queue(queue.queue.name)] = queue.revision
         seen[keys.grant(queue.root)] = snapshot.grants[queue.root]
+        seen.update((keys.cohort(name), revision) for name, revision in queue.cohorts.items())
         for part in decision.parts:
             facts = pools[part.pool]
             seen[keys.pool_config(part.pool)] = facts.revision
@@ -361,7 +362,7 @@ def _keys_of(decision: Decision, world: World) -> list[str]:
     queue = world.queues.get(decision.job.queue)
     found = [keys.state(decision.job.job)]
     if queue is not None:
-        found += [keys.queue(queue.queue.name), keys.grant(queue.root)]
+        found += [keys.queue(queue.queue.name), keys.grant(queue.root), *map(keys.cohort, queue.cohorts)]
     for part in decision.parts:
         found.append(keys.pool_config(part.pool))
         found.extend(keys.head(part.pool, flavor) for flavor in part.flavors)

@@ -8,7 +8,7 @@ from hanse.model.lifecycle import State
 from hanse.scheduler.core.plan import Decision
 from hanse.store import keys
 
-_KINDS: Final = {"state": "state", "queues": "queue", "grants": "grant"}
+_KINDS: Final = {"state": "state", "queues": "queue", "cohorts": "queue", "grants": "grant"}
 
 
 def count_committed(decisions: Sequence[Decision], now_ms: int) -> None:

@@ -29,6 +29,7 @@ from hanse.store.schema import (
     CohortValue,
     FlavorValue,
     GrantValue,
+    HolderValue,
     LeaveValue,
     PoolConfigValue,
     PriorityValue,
@@ -232,7 +233,7 @@ def _on_cohort(world: World, event: Event) -> None:
     if event.kind is EventKind.DELETE:
         world.remove_cohort(name)
     else:
-        world.put_cohort(decode(event.kv.value, CohortValue).cohort(name))
+        world.put_cohort(decode(event.kv.value, CohortValue).cohort(name), event.kv.mod_revision)
 
 
 def _on_flavor(world: World, event: Event) -> None:
@@ -258,6 +259,14 @@ def _on_grant(world: World, event: Event) -> None:
     else:
         value = decode(event.kv.value, GrantValue)
         world.grants[root] = GrantFacts(root, value.replica, value.nonce, event.kv.mod_revision)
+
+
+def _on_holder(world: World, event: Event) -> None:
+    root = event.kv.key.removeprefix(keys.HOLDERS)
+    if event.kind is EventKind.DELETE:
+        world.wanted.pop(root, None)
+    else:
+        world.wanted[root] = ReplicaId(decode(event.kv.value, HolderValue).replica)
 
 
 def _on_replica(world: World, event: Event) -> None:
@@ -287,6 +296,7 @@ _HANDLERS: Final[dict[str, Callable[[World, Event], None]]] = {
     keys.FLAVORS: _on_flavor,
     keys.PRIORITIES: _on_priority,
     keys.GRANTS: _on_grant,
+    keys.HOLDERS: _on_holder,
     keys.REPLICAS: _on_replica,
     "meta/": _on_meta,
 }

@@ -136,13 +136,13 @@ class Fleet:
     def roots(self) -> tuple[ports.RootHolder, ...]:
         """See ports.Standing."""
         alive = {str(name): facts.nonce for name, facts in self._world.replicas.items()}
-        grants = self._world.grants
-        return tuple(
-            ports.RootHolder(root, grant.replica, alive.get(grant.replica) == grant.nonce)
-            if (grant := grants.get(root)) is not None
-            else ports.RootHolder(root, "", alive=False)
-            for root in self._world.roots()
-        )
+        return tuple(self._holder(root, alive) for root in self._world.roots())
+
+    def _holder(self, root: str, alive: Mapping[str, str]) -> ports.RootHolder:
+        grant, wanted = self._world.grants.get(root), self._world.wanted.get(root, "")
+        if grant is None:
+            return ports.RootHolder(root, "", alive=False, wanted=wanted)
+        return ports.RootHolder(root, grant.replica, alive.get(grant.replica) == grant.nonce, wanted)
 
     def links(self) -> dict[PoolName, ports.PoolLink]:
         """See ports.Standing."""

@@ -2,7 +2,9 @@
 
 A replica is a leased key. Among those that are alive, the rendezvous winner of a root takes it by rewriting
 `grants/<root>` with the old revision in the guard, whether or not the old holder lives: from that revision on every
-commit of the old holder fails its comparison. No lease has to run out for safety; leases only say who wins.
+commit of the old holder fails its comparison. No lease has to run out for safety; leases only say who wins. An
+operator may name another holder (`holders/<root>`), which wins for as long as it is alive. Both are preferences, so
+nobody compares them.
 
 A grant names the *start* of a replica (its nonce), so every start rewrites its grants before it can commit (P4):
 what the process before it sent, and nobody heard of since, finds another grant than it compared. A replica acts on a
@@ -11,7 +13,7 @@ grant only once the feed has shown it, and with it every binding that was writte
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from hanse.kit.clock import Clock
@@ -61,7 +63,7 @@ class Roots:
         self._lease_ttl_s = lease_ttl_s
         self._on_join = on_join
         self._wake = asyncio.Event()
-        self._won_of: tuple[tuple[str, ...], tuple[ReplicaFacts, ...]] = ((), ())
+        self._won_of: tuple[tuple[str, ...], tuple[ReplicaFacts, ...], dict[str, ReplicaId]] = ((), (), {})
         self._winning: tuple[str, ...] = ()
         self._closed = False
         self._renewed_s = float("-inf")
@@ -149,13 +151,19 @@ class Roots:
         return [root for root in self._won() if root not in held]
 
     def _won(self) -> tuple[str, ...]:
-        """Roots that this replica wins; worked out when the roots or the members are others than the last time."""
-        roots = self._world.roots()
+        """Roots that this replica wins; worked out when the roots, the members or the names given are others."""
+        roots, wanted = self._world.roots(), dict(self._world.wanted)
         members = tuple(self._world.replicas[r] for r in sorted(self._world.replicas))
-        if (roots, members) != self._won_of:
-            self._won_of = (roots, members)
-            self._winning = tuple(root for root in roots if winner(root, members) == self._replica)
+        if (roots, members, wanted) != self._won_of:
+            self._won_of = (roots, members, wanted)
+            self._winning = tuple(root for root in roots if self._winner(root, members) == self._replica)
         return self._winning
+
+    def _winner(self, root: str, members: Sequence[ReplicaFacts]) -> ReplicaId | None:
+        """Who is to admit for a root: whom an operator named, if it may, else the rendezvous winner."""
+        named = self._world.wanted.get(root)
+        able = any(member.replica == named and member.schedules for member in members)
+        return named if able else winner(root, members)
 
     async def _take(self) -> bool:
         """Try to take what is wanted; whether anything was tried. A lost race shows in the feed, which wakes us."""

@@ -54,6 +54,8 @@ class Queue(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     STATUS_FIELD_NUMBER: _builtins.int
     LIMITS_FIELD_NUMBER: _builtins.int
+    APART_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     uid: _builtins.str
@@ -66,6 +68,10 @@ class Queue(_message.Message):
     """When it was created; Unix time."""
     revision: _builtins.int
     """Store revision of its last change; in an update 0, or the revision that it must still have."""
+    apart: _builtins.bool
+    """It has a cohort, and its nominal quota is granted apart from the cohort's; the server's, see GiveQueue."""
+    holder: _builtins.str
+    """Replica that was named to admit for its root, "" if none was; only for a single queue."""
     @_builtins.property
     def quotas(self) -> _containers.RepeatedCompositeFieldContainer[Global___FlavorQuota]:
         """Flavors that the queue may use, in order of preference, with what it owns of each."""
@@ -95,10 +101,12 @@ class Queue(_message.Message):
         revision: _builtins.int = ...,
         status: Global___QueueStatus | None = ...,
         limits: Global___QueueLimits | None = ...,
+        apart: _builtins.bool = ...,
+        holder: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "held", b"held", "limits", b"limits", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "labels", b"labels", "limits", b"limits", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "apart", b"apart", "cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "holder", b"holder", "labels", b"labels", "limits", b"limits", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__held: _TypeAlias = _typing.Literal["held"]  # noqa: Y015
     _WhichOneofArgType__held: _TypeAlias = _typing.Literal["_held", b"_held"]  # noqa: Y015

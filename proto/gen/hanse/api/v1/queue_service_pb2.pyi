@@ -249,3 +249,37 @@ class ReleaseQueueRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReleaseQueueRequest: _TypeAlias = ReleaseQueueRequest  # noqa: Y015
+
+@_typing.final
+class GiveQueueRequest(_message.Message):
+    """Which queue to give to whom."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    HOLDER_FIELD_NUMBER: _builtins.int
+    APART_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    holder: _builtins.str
+    """Name of a replica that schedules; empty: whichever the replicas agree on, as without this call."""
+    apart: _builtins.bool
+    """The queue alone, with its nominal quota; else everything under its topmost cohort goes with it."""
+    request_id: _builtins.str
+    """See JobService."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        holder: _builtins.str = ...,
+        apart: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["apart", b"apart", "holder", b"holder", "name", b"name", "request_id", b"request_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GiveQueueRequest: _TypeAlias = GiveQueueRequest  # noqa: Y015

@@ -71,6 +71,11 @@ class QueueServiceStub(object):
                 request_serializer=hanse_dot_api_dot_v1_dot_queue__service__pb2.ReleaseQueueRequest.SerializeToString,
                 response_deserializer=hanse_dot_api_dot_v1_dot_queue__pb2.Queue.FromString,
                 _registered_method=True)
+        self.GiveQueue = channel.unary_unary(
+                '/hanse.api.v1.QueueService/GiveQueue',
+                request_serializer=hanse_dot_api_dot_v1_dot_queue__service__pb2.GiveQueueRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_queue__pb2.Queue.FromString,
+                _registered_method=True)
 
 
 class QueueServiceServicer(object):
@@ -126,6 +131,13 @@ class QueueServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GiveQueue(self, request, context):
+        """Gives a queue with its quota to another holder: the replica that admits for it, for as long as that lives.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_QueueServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -162,6 +174,11 @@ def add_QueueServiceServicer_to_server(servicer, server):
             'ReleaseQueue': grpc.unary_unary_rpc_method_handler(
                     servicer.ReleaseQueue,
                     request_deserializer=hanse_dot_api_dot_v1_dot_queue__service__pb2.ReleaseQueueRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_queue__pb2.Queue.SerializeToString,
+            ),
+            'GiveQueue': grpc.unary_unary_rpc_method_handler(
+                    servicer.GiveQueue,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_queue__service__pb2.GiveQueueRequest.FromString,
                     response_serializer=hanse_dot_api_dot_v1_dot_queue__pb2.Queue.SerializeToString,
             ),
     }
@@ -354,6 +371,33 @@ class QueueService(object):
             target,
             '/hanse.api.v1.QueueService/ReleaseQueue',
             hanse_dot_api_dot_v1_dot_queue__service__pb2.ReleaseQueueRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_queue__pb2.Queue.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GiveQueue(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.QueueService/GiveQueue',
+            hanse_dot_api_dot_v1_dot_queue__service__pb2.GiveQueueRequest.SerializeToString,
             hanse_dot_api_dot_v1_dot_queue__pb2.Queue.FromString,
             options,
             channel_credentials,

@@ -48,6 +48,8 @@ class QueueServiceStub:
     """Binds nothing more of the queue; what is bound goes on."""
     ReleaseQueue: _grpc.UnaryUnaryMultiCallable[_queue_service_pb2.ReleaseQueueRequest, _queue_pb2.Queue]
     """Binds its jobs again."""
+    GiveQueue: _grpc.UnaryUnaryMultiCallable[_queue_service_pb2.GiveQueueRequest, _queue_pb2.Queue]
+    """Gives a queue with its quota to another holder: the replica that admits for it, for as long as that lives."""
 
 @_typing.type_check_only
 class QueueServiceAsyncStub(QueueServiceStub):
@@ -68,6 +70,8 @@ class QueueServiceAsyncStub(QueueServiceStub):
     """Binds nothing more of the queue; what is bound goes on."""
     ReleaseQueue: _aio.UnaryUnaryMultiCallable[_queue_service_pb2.ReleaseQueueRequest, _queue_pb2.Queue]  # type: ignore[assignment]
     """Binds its jobs again."""
+    GiveQueue: _aio.UnaryUnaryMultiCallable[_queue_service_pb2.GiveQueueRequest, _queue_pb2.Queue]  # type: ignore[assignment]
+    """Gives a queue with its quota to another holder: the replica that admits for it, for as long as that lives."""
 
 class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
     """Manages queues. `request_id` as in JobService."""
@@ -127,5 +131,13 @@ class QueueServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_queue_pb2.Queue, _abc.Awaitable[_queue_pb2.Queue]]:
         """Binds its jobs again."""
+
+    @_abc_1.abstractmethod
+    def GiveQueue(
+        self,
+        request: _queue_service_pb2.GiveQueueRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_queue_pb2.Queue, _abc.Awaitable[_queue_pb2.Queue]]:
+        """Gives a queue with its quota to another holder: the replica that admits for it, for as long as that lives."""
 
 def add_QueueServiceServicer_to_server(servicer: QueueServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -325,22 +325,26 @@ class RootStatus(_message.Message):
     ROOT_FIELD_NUMBER: _builtins.int
     REPLICA_FIELD_NUMBER: _builtins.int
     ALIVE_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
     root: _builtins.str
     """Name of the root."""
     replica: _builtins.str
     """Replica that holds it; empty if nobody does."""
     alive: _builtins.bool
     """That replica is alive."""
+    wanted: _builtins.str
+    """Replica that an operator named; empty if none was."""
     def __init__(
         self,
         *,
         root: _builtins.str = ...,
         replica: _builtins.str = ...,
         alive: _builtins.bool = ...,
+        wanted: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["alive", b"alive", "replica", b"replica", "root", b"root"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["alive", b"alive", "replica", b"replica", "root", b"root", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
