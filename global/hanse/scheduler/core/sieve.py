@@ -51,7 +51,8 @@ class Sieve:
         self._rankings: dict[tuple[Ask, int], Ranking] = {}
         self._followed: dict[Ranking, int] = {}  # how many of `_taken` each of these knows of
         self._taken: list[int] = []
-        self._changed = Fleet()  # the pools that the cycle has taken from
+        self._changed = Fleet()  # the pools that the cycle has taken from, but for the newest of these
+        self._unput: set[PoolName] = set()
         self._misled: set[PoolName] = set()
 
     def ranking(self, ask: Ask, class_hash: int, share: int, since: int) -> Ranking:
@@ -66,6 +67,9 @@ class Sieve:
         changed = dict.fromkeys(self._taken[self._followed[found] :])
         if changed:
             self._followed[found] = len(self._taken)
+            for name in sorted(self._unput):
+                self._changed.put(name, self._shapes[name])
+            self._unput.clear()
             numbers_now = [self._changed.number(self._visit[place].name) for place in changed]
             found.follow(list(changed), self._changed.rank(ask), numbers_now)
         return found
@@ -73,8 +77,7 @@ class Sieve:
     def taken(self, place: int) -> None:
         """The cycle has taken from the pool at this place of the visit."""
         self._taken.append(place)
-        name = self._visit[place].name
-        self._changed.put(name, self._shapes[name])
+        self._unput.add(self._visit[place].name)
 
     def worth_asking(self, ask: Ask, start: int, share: int, since: int) -> Iterator[int]:
         """Places in the visit of the pools that have grown `since` and may fit.
