@@ -10,6 +10,7 @@ from hanse.api.v1 import job_spec_pb2
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
+    Devices,
     EnvVar,
     Group,
     JobSpec,
@@ -43,6 +44,7 @@ topologies = st.builds(
     st.none() | st.builds(Spread, texts, st.integers(-5, 2**40)),
     words,
     st.none() | st.builds(Group, texts, texts),
+    st.none() | st.builds(Devices, texts, st.booleans()),
 )
 volumes = st.builds(Volume, texts, st.sampled_from(VolumeKind), texts, texts, st.booleans())
 templates = st.builds(

@@ -11,6 +11,7 @@ from hanse.apiserver.context import ANONYMOUS
 from hanse.model.errors import HanseError, Unavailable
 from hanse.model.ids import FlavorName, JobId, QueueName, job_id, queue_of, queue_uid
 from hanse.model.job import (
+    Devices,
     EnvVar,
     JobSpec,
     OnInfrastructure,
@@ -122,9 +123,17 @@ def _pod_set(line: Line) -> PodSet:
         flavors=tuple(FlavorName(flavor) for flavor in line.listed("flavors")),
         selector=_selector(line.prefixed("select.")),
         tolerations=tuple(_toleration(text) for text in line.listed("tolerate")),
-        topology=Topology(line.named.get("required", ""), line.named.get("preferred", ""), _slices(line)),
+        topology=Topology(
+            line.named.get("required", ""), line.named.get("preferred", ""), _slices(line), devices=_devices(line)
+        ),
         template=PodTemplate(image="train", command=("train",), env=_env(line)),
     )
+
+
+def _devices(line: Line) -> Devices | None:
+    """`devices=pcie`, or `devices=numa+nic`."""
+    kind, _, nic = line.named.get("devices", "").partition("+")
+    return Devices(kind, bool(nic)) if kind else None
 
 
 def _selector(labels: dict[str, str]) -> Selector:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from hanse.model.devices import DeviceGroup
 from hanse.model.ids import FlavorName, PoolName, QueueName, queue_uid
 from hanse.model.placement import Level
 from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue
@@ -149,6 +150,17 @@ def _group(pool: str, number: int, line: Line) -> NodeGroup:
         allocatable=Resources({PODS: PODS_PER_HOST, **resources}),
         labels={**({MODEL_LABEL: model} if model else {}), **line.prefixed("label.")},
         taints=tuple(taint_of(text) for text in line.listed("taint")),
+        devices=_devices(line.named.get("roots", "")),
+    )
+
+
+def _devices(text: str) -> tuple[DeviceGroup, ...]:
+    """`2n,2/4`: two PCIe roots of two GPUs, the first with a NIC, in one NUMA node; one of four in another."""
+    numas = [numa.split(",") for numa in text.split("/")] if text else []
+    return tuple(
+        DeviceGroup(str(numa), f"pci{numa}{at}", int(root.rstrip("n")), int(root.endswith("n")))
+        for numa, roots in enumerate(numas)
+        for at, root in enumerate(roots)
     )
 
 

@@ -150,4 +150,5 @@ def _topology(topology: Topology) -> dict[str, object]:
         spread={"level": spread.level, "max_pods": spread.max_pods} if spread else {},
         same=list(topology.same),
         group={"name": group.name, "level": group.level} if (group := topology.group) else {},
+        devices={"kind": own.kind, **({"nic": True} if own.nic else {})} if (own := topology.devices) else {},
     )

@@ -121,6 +121,7 @@ def _set_origins(at: str, draft: DraftSet, minimum: Placed[int] | None) -> dict[
         f"{at}.tolerations": spec.get("tolerations"),
         f"{at}.required": wishes.required.field if wishes.required else None,
         f"{at}.group": wishes.group.field if wishes.group else None,
+        f"{at}.devices": wishes.devices.field if wishes.devices else None,
         f"{at}.preferred": wishes.preferred.field if wishes.preferred else None,
         **{f"{at}.slices[{index}]": layer.field for index, layer in enumerate(wishes.ordered_slices())},
     }

@@ -33,6 +33,13 @@ class GroupJson(TypedDict):
     level: str
 
 
+class DevicesJson(TypedDict):
+    """What the GPUs of each pod share."""
+
+    kind: str
+    nic: bool
+
+
 class PodSetJson(TypedDict):
     """One pod set; `resources` of one pod: cpu in millicores, memory and storage in bytes, others in units."""
 
@@ -47,6 +54,7 @@ class PodSetJson(TypedDict):
     spread: NotRequired[SpreadJson]
     same_labels: NotRequired[list[str]]
     group: NotRequired[GroupJson]
+    devices: NotRequired[DevicesJson]
 
 
 class JobJson(TypedDict):
@@ -117,6 +125,8 @@ def _pod_set(pod_set: PodSet) -> PodSetJson:
         answer["same_labels"] = list(topology.same)
     if topology.group:
         answer["group"] = {"name": topology.group.name, "level": topology.group.level}
+    if topology.devices:
+        answer["devices"] = {"kind": topology.devices.kind, "nic": topology.devices.nic}
     return answer
 
 

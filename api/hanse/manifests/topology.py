@@ -13,6 +13,7 @@ What each becomes:
 | Volcano `networkTopology` mode hard / soft with a tier | required / preferred level |
 | the same in a `partitionPolicy` | slices, preferred ones if soft |
 | JobSet `exclusive-topology: K` | a slice of one Job's pods in K, exclusive |
+| `hanse.dev/devices: pcie`, `numa`, `pcie+nic`, `numa+nic` on a pod template | devices of one group |
 
 Kueue's required, preferred and unconstrained exclude each other; KAI's required is an upper bound and preferred a
 target inside it, so both may be set. A level keeps the name that was written: pools match it by key, then by alias.
@@ -27,7 +28,7 @@ from typing import Final
 from hanse.manifests.fields import Field, Placed
 from hanse.manifests.keys import Keys
 from hanse.manifests.notes import Notes, audit
-from hanse.model.job import SLICE_LAYERS_MAX, Group, Slice, Topology
+from hanse.model.job import DEVICE_KINDS, SLICE_LAYERS_MAX, Devices, Group, Slice, Topology
 from hanse.model.names import is_qualified, quoted
 
 REQUIRED: Final = "kueue.x-k8s.io/podset-required-topology"
@@ -42,6 +43,8 @@ KAI_SEGMENT_SIZE: Final = "kai.scheduler/segment-size"
 KAI_SEGMENT_LEVEL: Final = "kai.scheduler/segment-topology-required-placement"
 KAI_SEGMENT_PREFERRED: Final = "kai.scheduler/segment-topology-preferred-placement"
 GROUP_NAME: Final = "kueue.x-k8s.io/podset-group-name"
+DEVICES: Final = "hanse.dev/devices"
+_AND_NIC: Final = "+nic"
 EXCLUSIVE: Final = "alpha.jobset.sigs.k8s.io/exclusive-topology"
 _LAYERS_CHARS_MAX: Final = 4096
 _SPREAD_WHY: Final = "every gang is placed in as few domains as possible without being asked"
@@ -55,6 +58,7 @@ class Wishes:
     preferred: Placed[str] | None = None
     slices: tuple[Placed[Slice], ...] = ()
     group: Placed[Group] | None = None
+    devices: Placed[Devices] | None = None
 
     def topology(self) -> Topology:
         """The model's topology, slices coarse to fine: a larger group is held by a larger domain."""
@@ -63,6 +67,7 @@ class Wishes:
             preferred=self.preferred.value if self.preferred else "",
             slices=tuple(placed.value for placed in self.ordered_slices()),
             group=self.group.value if self.group else None,
+            devices=self.devices.value if self.devices else None,
         )
 
     def ordered_slices(self) -> tuple[Placed[Slice], ...]:
@@ -118,10 +123,10 @@ def level_of(field: Field) -> Placed[str]:
 
 
 def kueue_wishes(keys: Keys) -> Wishes:
-    """What Kueue's annotations of a pod template ask for.
+    """What Kueue's annotations of a pod template ask for, and our own one beside them.
 
     Raises:
-        InvalidArgument: CONTRADICTION, LEVEL_INVALID, SLICE_SIZE, MISSING or TYPE.
+        InvalidArgument: CONTRADICTION, LEVEL_INVALID, DEVICES_INVALID, SLICE_SIZE, MISSING or TYPE.
     """
     required, preferred = keys.annotation(REQUIRED), keys.annotation(PREFERRED)
     unconstrained = keys.annotation(UNCONSTRAINED)
@@ -130,14 +135,25 @@ def kueue_wishes(keys: Keys) -> Wishes:
         given[1].refuse("CONTRADICTION", f"excludes {given[0].path} in line {given[0].line}; keep one of them")
     if unconstrained:
         _truth(unconstrained)
+    devices = keys.annotation(DEVICES)
     wishes = Wishes(
         required=level_of(required) if required else None,
         preferred=level_of(preferred) if preferred else None,
+        devices=_devices(devices) if devices else None,
     )
     for layer in _kueue_slices(keys):
         wishes = wishes.also_slice(layer)
     name = keys.annotation(GROUP_NAME) if wishes.required else None
     return wishes.in_group(name.word(), wishes.required) if name and wishes.required else wishes
+
+
+def _devices(field: Field) -> Placed[Devices]:
+    text = field.text()
+    kind = text.removesuffix(_AND_NIC)
+    if kind not in DEVICE_KINDS:
+        wanted = ", ".join([*DEVICE_KINDS, *[kind + _AND_NIC for kind in DEVICE_KINDS]])
+        field.refuse("DEVICES_INVALID", f"{quoted(text)} is no group of devices; use one of {wanted}")
+    return Placed(Devices(kind, text.endswith(_AND_NIC)), field)
 
 
 def _kueue_slices(keys: Keys) -> list[Placed[Slice]]:

@@ -13,6 +13,7 @@ PODS_PER_JOB_MAX = 100_000
 POD_SETS_PER_JOB_MAX = 16
 SLICE_LAYERS_MAX = 3
 GANG = "gang"  # what a group is called that is the whole gang, or has no name of its own
+DEVICE_KINDS = ("numa", "pcie")
 SAME_LABELS_MAX = 4
 POOLS_PER_JOB_MAX = 8
 SPEC_BYTES_MAX = 65_536
@@ -97,6 +98,19 @@ class Group:
 
 
 @dataclass(frozen=True, slots=True)
+class Devices:
+    """The GPUs of one pod are of one group of its node's devices, which a node may or may not tell of.
+
+    Attributes:
+        kind: one of DEVICE_KINDS: a NUMA node, or one PCIe root or switch.
+        nic: a network interface is in that group too.
+    """
+
+    kind: str
+    nic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Topology:
     """Where the pods of one set must, or should, be together.
 
@@ -108,6 +122,7 @@ class Topology:
         spread: how many pods one domain of a level may hold; None for any number.
         same: label keys; all pods of the gang whose sets name a key are on nodes with one value of it.
         group: the sets that one domain holds together with this one; None for no such sets.
+        devices: what the GPUs of each pod share inside their node; None for nothing.
     """
 
     required: str = ""
@@ -117,6 +132,7 @@ class Topology:
     spread: Spread | None = None
     same: tuple[str, ...] = ()
     group: Group | None = None
+    devices: Devices | None = None
 
     @property
     def levels(self) -> tuple[tuple[str, str], ...]:

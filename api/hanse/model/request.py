@@ -120,6 +120,7 @@ def _rare(topology: Topology) -> list[object]:
     spread = [topology.spread.level, topology.spread.max_pods] if topology.spread else []
     said: list[object] = [marks, topology.balanced, spread, list(topology.same)]
     said += [[topology.group.name, topology.group.level]] if topology.group else []
+    said += [["devices", topology.devices.kind, topology.devices.nic]] if topology.devices else []
     plain = tuple(Slice(x.size, x.level, x.exclusive) for x in topology.slices)
     return said if topology != Topology(topology.required, topology.preferred, plain) else []
 

@@ -16,6 +16,7 @@ from typing import Final, NoReturn
 
 from hanse.model.errors import InvalidArgument
 from hanse.model.job import (
+    DEVICE_KINDS,
     POD_SETS_PER_JOB_MAX,
     PODS_PER_JOB_MAX,
     POOLS_PER_JOB_MAX,
@@ -310,6 +311,7 @@ def _topology(at: _Place, pod_set: PodSet) -> None:
         _key(at.at(name), level, "LEVEL_INVALID", "topology level")
     _spread(at.at("spread"), topology)
     _same(at.at("same"), topology)
+    _devices(at.at("devices"), pod_set)
     if not topology.slices:
         return
     slices = at.at("slices")
@@ -332,6 +334,17 @@ def _spread(at: _Place, topology: Topology) -> None:
         at.at("level").refuse("LEVEL_INVALID", "a spread needs a level: the domains that the pods are spread over")
     if spread is not None and spread.max_pods < 1:
         at.at("max_pods").refuse("COUNT_OUT_OF_RANGE", f"at most {spread.max_pods} pods in one; allow at least 1")
+
+
+def _devices(at: _Place, pod_set: PodSet) -> None:
+    devices = pod_set.topology.devices
+    if devices is None:
+        return
+    if devices.kind not in DEVICE_KINDS:
+        wanted = " or ".join(DEVICE_KINDS)
+        at.at("kind").refuse("DEVICES_INVALID", f"{quoted(devices.kind)} is no kind of device group; say {wanted}")
+    if not pod_set.resources.gpus:
+        at.refuse("DEVICES_INVALID", "a pod without whole GPUs has no devices that could share a group; leave it out")
 
 
 def _same(at: _Place, topology: Topology) -> None:

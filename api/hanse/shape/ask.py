@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from hanse.model.ids import FlavorName
-from hanse.model.job import Group, Slice, Spread
+from hanse.model.job import Devices, Group, Slice, Spread
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
 from hanse.model.selectors import Operator, Requirement, Selector, Toleration
@@ -27,6 +27,7 @@ class SetAsk:
         exclusive: some slice layer wants its domains for itself.
         ragged: the pods do not divide into slices of the first layer, and need not.
         same: labels of which all pods of the gang see one value; the selector asks for their presence.
+        devices: what the GPUs of each pod share inside their host; no shape knows whether they can.
         group: the sets that share one domain with this one, None for none; never a group of this set alone.
         pins: (label, hash of its value) of the one value that is looked at, () for any.
         kind: equal for sets whose pods are equal in everything but number and topology.
@@ -48,6 +49,7 @@ class SetAsk:
     ragged: bool
     same: tuple[str, ...]
     group: Group | None
+    devices: Devices | None
     pins: tuple[tuple[str, int], ...]
     kind: int
     lens_kind: int
@@ -99,11 +101,11 @@ _numbers = iter(_following, 0)
 def _set_ask(s: SetRequest, flavor: FlavorName) -> SetAsk:
     t = s.topology
     selector = s.selector.and_(tuple([Requirement(key, Operator.EXISTS) for key in t.same])) if t.same else s.selector
-    kind = _kind((s.resources, flavor, selector, s.tolerations))
+    kind = _kind((s.resources, flavor, selector, s.tolerations, t.devices))
     exclusive, ragged, lens_kind = _sliced(t.slices, s.count, kind, t.spread, t.balanced)
     return SetAsk(
         s.count, whole_pod(s.resources), s.resources.gpus, exclusive, flavor, selector, s.tolerations, t.required,
-        t.preferred, t.slices, t.balanced, t.spread, ragged, t.same, t.group, (), kind, lens_kind,
+        t.preferred, t.slices, t.balanced, t.spread, ragged, t.same, t.group, t.devices, (), kind, lens_kind,
     )  # fmt: skip
 
 

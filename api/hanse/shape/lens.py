@@ -287,7 +287,7 @@ class Table:
         row = cls.pods_per_host(ask.pod)
         if not any(row):
             return Reason.RESOURCES, (), True
-        return Reason.UNSPECIFIED, row, match is Answer.YES and cls.is_exact(ask.pod)
+        return Reason.UNSPECIFIED, row, match is Answer.YES and ask.devices is None and cls.is_exact(ask.pod)
 
     def is_exact(self, ask: SetAsk) -> bool:
         """Whether a shape says all there is to say about a set, whatever the value of a label it is pinned to."""

@@ -61,6 +61,7 @@ def refuse_among(look: Callable[[SetAsk], list[View]], s: SetAsk, *, alone: bool
     where = f" in one {s.required}" if s.required else ""
     where += f" with one {' and one '.join(s.same)}" if s.same else ""
     where += f" with at most {s.spread.max_pods:,} of them in one {s.spread.level}" if s.spread else ""
+    where += f" with the GPUs of each in one {s.devices.kind} group" if s.devices else ""
     beside = "" if alone else " beside the rest of the gang"
     if s.ragged:
         size, most = s.slices[0].size, _most_ragged(s, seen)

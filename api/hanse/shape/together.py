@@ -13,7 +13,7 @@ are not cut.
 Small means a limit on pairs of states (`mixes.PAIRS_MAX`) and one on the additions of tables (`WORK_MAX`); both are
 counted, never timed, so that all who look at one shape come to one answer. Beyond them `joint` answers. What the
 search does not take on: sets that want a domain for themselves, even shares, a smaller last slice, shares of a GPU,
-and gangs without any GPU, which have an order of their own.
+devices of one group, and gangs without any GPU, which have an order of their own.
 """
 
 from collections.abc import Sequence
@@ -81,6 +81,7 @@ def in_scope(sets: Sequence[SetAsk]) -> bool:
             or s.balanced
             or s.ragged
             or s.pod[GPU_MILLI]
+            or s.devices
             or any(s.count % layer.size for layer in s.slices)
             for s in sets
         )

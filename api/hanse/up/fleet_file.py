@@ -60,6 +60,9 @@ LabelKey = Annotated[
     ),
 ]
 Labels = Annotated[dict[LabelKey, LabelValue], Field(max_length=LABELS_MAX)]
+DeviceName = Annotated[
+    str, StringConstraints(pattern=r"^([A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?)?$", max_length=63)
+]
 Quantity = Annotated[str | int | float, Field(union_mode="left_to_right")]
 Count = Annotated[int, Field(ge=1, le=NODES_MAX)]
 Seconds = Annotated[float, Field(ge=0, le=SECONDS_MAX)]
@@ -111,6 +114,19 @@ class LevelModel(_Strict):
     """Of the domains' names; numbers follow. Default: the first letter of `name`, so that racks are r00, r01, …"""
 
 
+class DeviceGroupModel(_Strict):
+    """GPUs of a host that share one PCIe root or switch."""
+
+    numa: DeviceName = ""
+    """NUMA node that they are in. Default: not known."""
+    pcie: DeviceName = ""
+    """PCIe root or switch that they share. Default: not known."""
+    gpus: Annotated[int, Field(ge=1, le=64)]
+    """How many of the host's GPUs; the groups have all of them together."""
+    nics: Annotated[int, Field(ge=0, le=64)] = 0
+    """Network interfaces beside them."""
+
+
 class GroupModel(_Strict):
     """Equal hosts in a tree of domains."""
 
@@ -135,6 +151,8 @@ class GroupModel(_Strict):
     """Labels of every host, beside those of model, region, zone and topology; they win over these."""
     taints: Annotated[list[TaintModel], Field(max_length=32)] = []
     """Taints of every host."""
+    devices: Annotated[list[DeviceGroupModel], Field(max_length=64)] = []
+    """The GPUs of a host by what they share. Default: the cluster does not tell."""
     levels: Annotated[list[LevelModel], Field(min_length=1, max_length=LEVELS_MAX)]
     """Topology, coarse to fine. The last level is the host."""
     sizes: list[Any] | None = None

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from hanse.model.devices import DeviceGroup
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 from hanse.model.placement import Level
@@ -91,6 +92,7 @@ def _group(pool: PoolModel, group: GroupModel, path: str) -> NodeGroup:
         labels=_labels(pool, group, gpus),
         taints=tuple(Taint(t.key, t.value, _EFFECTS[t.effect]) for t in group.taints),
         busy=_busy(group.busy),
+        devices=_devices(group, gpus, f"{path}.devices"),
     )
 
 
@@ -126,6 +128,13 @@ def _allocatable(group: GroupModel, gpus: int, path: str) -> Resources:
             _refuse("CONTRADICTION", f"{name} has a field of its own; remove it here", f"{path}.resources.{name}")
         amounts[name] = _amount(name, text, f"{path}.resources.{name}")
     return Resources({**amounts, PODS: group.pods})
+
+
+def _devices(group: GroupModel, gpus: int, path: str) -> tuple[DeviceGroup, ...]:
+    told = sum(own.gpus for own in group.devices)
+    if group.devices and told != gpus:
+        _refuse("CONTRADICTION", f"groups of {told} GPUs in all, and a host has {gpus}; make the two equal", path)
+    return tuple(DeviceGroup(own.numa, own.pcie, own.gpus, own.nics) for own in group.devices)
 
 
 def _amount(name: str, text: str | int | float, path: str) -> int:

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from hanse.simcluster.programs import EXIT_ENV, RUNTIME_ENV, START_ENV
 from hanse.up.fleet_dialects import DIALECTS
-from hanse.up.fleet_file import BusyModel, FleetModel, GroupModel, LevelModel, PoolModel, TaintModel
+from hanse.up.fleet_file import BusyModel, DeviceGroupModel, FleetModel, GroupModel, LevelModel, PoolModel, TaintModel
 from hanse.up.fleet_gpus import GPU_MODELS
 
 PAGE: Final = "fleet.md"
@@ -27,6 +27,7 @@ _SECTIONS: Final = (
     ("pools[].groups[]", GroupModel),
     ("pools[].groups[].levels[]", LevelModel),
     ("pools[].groups[].busy", BusyModel),
+    ("pools[].groups[].devices[]", DeviceGroupModel),
     ("pools[].groups[].taints[]", TaintModel),
 )
 _HEAD: Final = f"""# The fleet file

@@ -16,6 +16,7 @@ from hanse.api.v1 import job_spec_pb2 as pb
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
+    Devices,
     EnvVar,
     Group,
     JobSpec,
@@ -135,6 +136,7 @@ def _topology_from_wire(message: pb.Topology) -> Topology:
         spread=Spread(message.spread.level, message.spread.max_pods) if message.HasField("spread") else None,
         same=tuple(message.same_labels),
         group=Group(message.group.name, message.group.level) if message.HasField("group") else None,
+        devices=Devices(message.devices.kind, message.devices.nic) if message.HasField("devices") else None,
     )
 
 
@@ -241,6 +243,7 @@ def _topology_to_wire(topology: Topology) -> pb.Topology:
         spread=pb.Spread(level=spread.level, max_pods=spread.max_pods) if (spread := topology.spread) else None,
         same_labels=topology.same,
         group=pb.Group(name=group.name, level=group.level) if (group := topology.group) else None,
+        devices=pb.Devices(kind=own.kind, nic=own.nic) if (own := topology.devices) else None,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from hanse.model import lifecycle
 from hanse.model.ids import FlavorName, QueueName, QueueUid
-from hanse.model.job import Group, Slice, Spread, Topology
+from hanse.model.job import Devices, Group, Slice, Spread, Topology
 from hanse.model.placement import LevelUse
 from hanse.model.queue import Cohort, Flavor, FlavorQuota, PriorityClass, Queue, QueueLimits
 from hanse.model.request import GangRequest, SetRequest
@@ -285,6 +285,7 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
     spread: tuple[str, int] | None = None
     same: list[str] = []
     group: tuple[str, str] | None = None
+    devices: tuple[str, bool] | None = None
 
     @classmethod
     def of(cls, s: SetRequest) -> "SetRequestValue":
@@ -303,6 +304,7 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
             (s.topology.spread.level, s.topology.spread.max_pods) if s.topology.spread else None,
             list(s.topology.same),
             (s.topology.group.name, s.topology.group.level) if s.topology.group else None,
+            (s.topology.devices.kind, s.topology.devices.nic) if s.topology.devices else None,
         )
 
     def set_request(self) -> SetRequest:
@@ -321,7 +323,10 @@ class SetRequestValue(_Struct, frozen=True, array_like=True):
         slices = tuple(Slice(*x, *mark) for x, mark in zip(self.slices, marks, strict=True))
         spread = Spread(*self.spread) if self.spread else None
         group = Group(*self.group) if self.group else None
-        return Topology(self.required, self.preferred, slices, self.balanced, spread, tuple(self.same), group)
+        devices = Devices(*self.devices) if self.devices else None
+        return Topology(
+            self.required, self.preferred, slices, self.balanced, spread, tuple(self.same), group, devices
+        )
 
 
 class BoundSet(_Struct, frozen=True, array_like=True):

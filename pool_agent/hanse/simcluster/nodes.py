@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from hanse.model.devices import DeviceGroup
 from hanse.model.ids import NodeName
 from hanse.model.resources import GPU_RESOURCES, PODS, Resources
 from hanse.model.selectors import Effect, Taint
@@ -195,6 +196,11 @@ class NodeTable:
         column = self.allocatable[node].tolist()
         same = all(group[name] == amount for name, amount in zip(self.resources, column, strict=True))
         return group if same else Resources(zip(self.resources, column, strict=True))
+
+    def devices_of(self, node: int) -> tuple[DeviceGroup, ...]:
+        """What the GPUs of a node share."""
+        number = self.group_of[node]
+        return () if number == NO_GROUP else self.groups[number].devices
 
     def foreign_of(self, node: int) -> Resources:
         """What pods of somebody else use of a node."""

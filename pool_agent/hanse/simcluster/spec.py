@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
+from hanse.model.devices import DeviceGroup
 from hanse.model.resources import Resources
 from hanse.model.selectors import Taint
 
@@ -70,6 +71,7 @@ class NodeGroup:
         sizes: the tree; as many tuples as levels.
         labels: that all hosts share.
         allocatable: of one host, including `pods`.
+        devices: GPUs of one host by what they share; () if the cluster does not tell.
     """
 
     prefix: str
@@ -79,6 +81,7 @@ class NodeGroup:
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     taints: tuple[Taint, ...] = ()
     busy: Busy = Busy()
+    devices: tuple[DeviceGroup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,6 +168,7 @@ def node_message(engine: Engine, node: int, *, shared: bool) -> pb.Node:
         cordoned=bool(table.cordoned[node]),
         healthy=bool(table.healthy[node]),
         foreign=table.foreign_of(node) if table.foreign[node].any() else None,
+        devices=[pb.DeviceGroup(numa=d.numa, pcie=d.pcie, gpus=d.gpus, nics=d.nics) for d in table.devices_of(node)],
     )
 
 

@@ -15,6 +15,7 @@ from hanse.agent.cluster.port import ClusterPort, PodRun
 from hanse.agent.cluster.simulated import SimulatedCluster
 from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.kit.clock import SystemClock
+from hanse.model.devices import DeviceGroup
 from hanse.model.resources import Resources
 from hanse.sim.v1 import sim_pb2_grpc
 from hanse.simcluster.build import build_cluster
@@ -30,6 +31,7 @@ GPU: Final = "nvidia.com/gpu"
 FOR_LONG_S: Final = 600
 LEVELS: Final = ("example.com/rack", "kubernetes.io/hostname")
 HOST: Final = Resources({GPU: GPUS_PER_NODE, "cpu": 96_000, "memory": 1 << 40, "pods": 110})
+DEVICES: Final = (DeviceGroup("0", "pci0000:00", 4, 1), DeviceGroup("1", "pci0000:80", 4))
 POD: Final = Resources({GPU: GPUS_PER_NODE, "cpu": 8_000, "memory": 1 << 36})
 SMALL_POD: Final = Resources({GPU: 1, "cpu": 1_000, "memory": 1 << 30})
 
@@ -83,7 +85,7 @@ def spec() -> ClusterSpec:
     """Two racks of four hosts; everything is quick."""
     levels = (GroupLevel(LEVELS[0], "rack", "r"), GroupLevel(LEVELS[1], "host", "h"))
     labels = {"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-    group = NodeGroup("node", levels, uniform((2, NODES // 2)), HOST, labels)
+    group = NodeGroup("node", levels, uniform((2, NODES // 2)), HOST, labels, devices=DEVICES)
     return ClusterSpec("pool", (group,), Timing(start=20, start_jitter=20, stop=40, tick=5))
 
 

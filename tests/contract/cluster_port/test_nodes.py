@@ -16,6 +16,7 @@ from tests.contract.cluster_port.acts import (
     until_counts,
 )
 from tests.contract.cluster_port.homes import (
+    DEVICES,
     FOR_LONG_S,
     GPU,
     GPUS_PER_NODE,
@@ -38,6 +39,7 @@ async def test_nodes_are_told_in_full(port: ClusterPort) -> None:
         assert node.allocatable[PODS] > 0
         assert all(node.labels[level] for level in LEVELS)
         assert (node.ready, node.cordoned, node.healthy) == (True, False, True)
+        assert node.devices == DEVICES
     assert (await port.list()).foreign == ()
 
 

@@ -9,6 +9,7 @@ from hanse.cli.yaml_form import to_yaml
 from hanse.manifests import convert
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
+    Devices,
     EnvVar,
     Group,
     JobSpec,
@@ -52,7 +53,11 @@ FULL = JobSpec(
                 Toleration("gpu", exists=True, effect=Effect.NO_SCHEDULE),
                 Toleration("team", value="vision"),
             ),
-            topology=Topology(required="block", slices=(Slice(4, "rack"), Slice(2, "host", exclusive=True))),
+            topology=Topology(
+                required="block",
+                slices=(Slice(4, "rack"), Slice(2, "host", exclusive=True)),
+                devices=Devices("numa", nic=True),
+            ),
             template=PodTemplate(
                 image="registry.example/a:1",
                 command=("python", "train.py"),

@@ -3,7 +3,7 @@
 import pytest
 
 from hanse.manifests import ImportedJob
-from hanse.model.job import Group, Slice, Topology
+from hanse.model.job import Devices, Group, Slice, Topology
 from tests.unit.manifests.texts import batch_job, job_of, pod_group, pytorch_job, refusal, unmapped
 
 KUEUE = "kueue.x-k8s.io/podset-"
@@ -94,6 +94,23 @@ def test_kueue_contradictions_are_refused_at_the_annotation(
     found, path, line = refusal(annotated({KUEUE + name: value for name, value in annotations.items()}))
     assert (found, path) == (reason, f'spec.template.metadata.annotations["{KUEUE}{key}"]')
     assert line > 0
+
+
+CPU_POD = "containers: [{name: main, image: a, resources: {limits: {cpu: 2}}}]"
+GPU_POD = "containers: [{name: main, image: a, resources: {limits: {nvidia.com/gpu: 2}}}]"
+
+
+@pytest.mark.parametrize(("text", "wanted"), [("pcie", Devices("pcie")), ("numa+nic", Devices("numa", nic=True))])
+def test_devices_of_one_group_are_an_annotation(text: str, wanted: Devices) -> None:
+    manifest = batch_job(GPU_POD, template=f"annotations: {{hanse.dev/devices: {text}}}")
+    assert topology(job_of(manifest)) == Topology(devices=wanted)
+    assert not [path for path in unmapped(manifest) if "devices" in path]
+
+
+@pytest.mark.parametrize(("pod", "text"), [(GPU_POD, "nic"), (GPU_POD, "pcie+nic+nic"), (CPU_POD, "pcie")])
+def test_devices_that_cannot_be_asked_for_are_refused_at_the_annotation(pod: str, text: str) -> None:
+    found, path, _ = refusal(batch_job(pod, template=f"annotations: {{hanse.dev/devices: {text}}}"))
+    assert (found, path) == ("DEVICES_INVALID", 'spec.template.metadata.annotations["hanse.dev/devices"]')
 
 
 def test_kueue_annotations_on_the_object_have_no_effect_and_are_named() -> None:

@@ -8,6 +8,7 @@ from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
     PODS_PER_JOB_MAX,
+    Devices,
     EnvVar,
     Group,
     JobSpec,
@@ -157,6 +158,12 @@ def test_a_broken_job_is_refused(spec: JobSpec, reason: str, path: str) -> None:
         (replace(SET, topology=Topology(same=("a b",))), "LABEL_INVALID", "same[0]"),
         (replace(SET, topology=Topology(same=("a", "a"))), "DUPLICATE", "same[1]"),
         (replace(SET, topology=Topology(same=("a", "b", "c", "d", "e"))), "TOO_MANY", "same"),
+        (replace(SET, topology=Topology(devices=Devices("numa,pcie"))), "DEVICES_INVALID", "devices.kind"),
+        (
+            replace(SET, resources=Resources({"cpu": 1000}), topology=Topology(devices=Devices("pcie"))),
+            "DEVICES_INVALID",
+            "devices",
+        ),
         (replace(SET, topology=Topology(group=Group("all", "a b"))), "LEVEL_INVALID", "group.level"),
         (replace(SET, topology=Topology(group=Group("all", ""))), "LEVEL_INVALID", "group.level"),
         (replace(SET, topology=Topology(group=Group("A b", "rack"))), "NAME_INVALID", "group.name"),

@@ -8,6 +8,7 @@ import jsonschema
 import pytest
 
 from hanse.kit.clock import SystemClock
+from hanse.model.devices import DeviceGroup
 from hanse.model.errors import InvalidArgument, NotFound
 from hanse.model.resources import NVIDIA_GPU, PODS
 from hanse.model.selectors import Effect, Taint
@@ -413,3 +414,15 @@ def test_the_schema_accepts_what_is_accepted(text: str) -> None:
 def test_the_schema_refuses_what_is_unknown() -> None:
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"pools": [], "poools": []}, json.loads(schema_text()))
+
+
+DEVICES = "      - {gpu: h100, levels: [{name: host, count: 2}], devices: [%s]}\n"
+
+
+def test_hosts_may_tell_which_gpus_are_near_each_other() -> None:
+    told = "{numa: '0', pcie: 'pci0000:00', gpus: 4, nics: 1}, {numa: '1', pcie: 'pci0000:80', gpus: 4}"
+    table = NodeTable(only_pool(pool_with(DEVICES % told)).cluster)
+    assert table.devices_of(1) == (DeviceGroup("0", "pci0000:00", 4, 1), DeviceGroup("1", "pci0000:80", 4))
+    with pytest.raises(InvalidArgument, match="groups of 4 GPUs in all, and a host has 8") as caught:
+        read_fleet(pool_with(DEVICES % "{numa: '0', gpus: 4}"))
+    assert caught.value.path.endswith("groups[0].devices")

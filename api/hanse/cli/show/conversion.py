@@ -55,5 +55,6 @@ def _pod_set(pod_set: "PodSet") -> str:
     parts += topology_words(
         asked.required, asked.preferred,
         slices=asked.slices, balanced=asked.balanced, spread=asked.spread, same=asked.same, group=asked.group,
+        devices=asked.devices,
     )  # fmt: skip
     return ", ".join(parts)

@@ -92,6 +92,7 @@ def _pod_set(pod_set: "PodSet") -> str:
         topology.required_level, topology.preferred_level,
         slices=topology.slices, balanced=topology.balanced_level, spread=topology.spread, same=topology.same_labels,
         group=topology.group,
+        devices=topology.devices,
     )  # fmt: skip
     return ", ".join(parts)
 

@@ -61,6 +61,20 @@ class GroupLike(Protocol):
         ...
 
 
+class DevicesLike(Protocol):
+    """What the GPUs of each pod share, of the model or of the wire."""
+
+    @property
+    def kind(self) -> str:
+        """Kind of the group of devices."""
+        ...
+
+    @property
+    def nic(self) -> bool:
+        """With a network interface."""
+        ...
+
+
 def topology_words(
     required: str,
     preferred: str,
@@ -70,6 +84,7 @@ def topology_words(
     spread: SpreadLike | None,
     same: Iterable[str],
     group: GroupLike | None,
+    devices: DevicesLike | None,
 ) -> Iterator[str]:
     """One part of a sentence for each thing that is asked."""
     if required:
@@ -89,4 +104,6 @@ def topology_words(
         yield f"evenly over each {balanced}"
     if spread is not None and spread.max_pods:
         yield f"at most {spread.max_pods} in one {spread.level}"
+    if devices is not None and devices.kind:
+        yield f"the GPUs of each on one {devices.kind}{' with a nic' if devices.nic else ''}"
     yield from (f"all with one {key}" for key in same)

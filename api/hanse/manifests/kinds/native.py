@@ -25,7 +25,9 @@ from hanse.manifests.registry import Kind, Submission
 from hanse.manifests.tree import Row, Table
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
+    DEVICE_KINDS,
     GANG,
+    Devices,
     Group,
     JobSpec,
     OnInfrastructure,
@@ -88,6 +90,7 @@ _POD_SET: Final = (
     "spread",
     "same",
     "group",
+    "devices",
 )
 _POD_SET_LATER: Final = ("max_count", "elastic", "affinity", "claims", "rank_label")
 _DEFAULT_SET_NAME: Final = "main"
@@ -176,7 +179,7 @@ def _count(field: Field) -> int:
 def _topology(field: Field) -> Topology:
     required, preferred, slices = field.get("required"), field.get("preferred"), field.get("slices")
     balanced, spread, same = field.get("balanced"), field.get("spread"), field.get("same")
-    group = field.get("group")
+    group, devices = field.get("group"), field.get("devices")
     return Topology(
         required=required.word() if required else "",
         preferred=preferred.word() if preferred else "",
@@ -185,7 +188,15 @@ def _topology(field: Field) -> Topology:
         spread=_spread(spread) if spread else None,
         same=tuple(item.word() for item in same.items()) if same else (),
         group=_group(group) if group else None,
+        devices=_devices(devices) if devices else None,
     )
+
+
+def _devices(field: Field) -> Devices:
+    field.only(("kind", "nic"))
+    nic = field.get("nic")
+    kind = field.need("kind", f"devices need a kind: {' or '.join(DEVICE_KINDS)}").word()
+    return Devices(kind, nic.boolean() if nic else False)
 
 
 def _group(field: Field) -> Group:

@@ -136,6 +136,7 @@ def node_facts(engine: Engine, node: int) -> NodeFacts:
         ready=bool(table.ready[node]),
         cordoned=bool(table.cordoned[node]),
         healthy=bool(table.healthy[node]),
+        devices=table.devices_of(node),
     )
 
 

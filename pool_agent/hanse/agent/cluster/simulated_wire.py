@@ -25,6 +25,7 @@ from hanse.agent.cluster.port import (
     StopPods,
 )
 from hanse.agent.core.facts import NodeFacts
+from hanse.model.devices import DeviceGroup
 from hanse.model.ids import Attempt, FlavorName, JobId, NodeName, Part
 from hanse.model.resources import Resources
 from hanse.model.selectors import Effect, Taint
@@ -205,6 +206,7 @@ def _node(node: pb.Node, bases: Sequence[dict[str, str]], allocatable: Resources
         ready=node.ready,
         cordoned=node.cordoned,
         healthy=node.healthy,
+        devices=tuple(DeviceGroup(d.numa, d.pcie, d.gpus, d.nics) for d in node.devices),
     )
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hanse.agent.core.columns import Columns, Ints
+from hanse.agent.core.groups import pods_in, refuse_groups
 from hanse.agent.core.hosts import is_state
 from hanse.agent.core.inventory import Inventory, Node
 from hanse.agent.core.packing import open_to
@@ -22,6 +23,7 @@ from hanse.shape.ask import SetAsk
 from hanse.shape.capacity import Cap, joined, lowest
 from hanse.shape.classes import Answer, label_hash
 from hanse.shape.lens import Layers, Lens, Refused, ladder, layered
+from hanse.shape.refuse import NoFit
 from hanse.shape.seat import View
 
 
@@ -130,7 +132,15 @@ def pods_per_node(inventory: Inventory, s: SetAsk) -> Ints:
             matches = [_matches(s, columns.nodes[row].facts.labels) for row in rows.tolist()]
             most = np.where(np.array(matches, dtype=bool), most, 0)
         out[rows] = most
-    return out
+    return _in_groups(columns, s, out) if s.devices is not None else out
+
+
+def _in_groups(columns: Columns, s: SetAsk, most: Ints) -> Ints:
+    """No more than the groups of devices hold that the set asks for."""
+    assert s.devices is not None
+    for row in np.flatnonzero(most).tolist():
+        most[row] = min(int(most[row]), pods_in(columns.nodes[row].group_rooms(s.devices), s.gpus))
+    return most
 
 
 def _matches(s: SetAsk, labels: Mapping[str, str]) -> bool:
@@ -143,6 +153,14 @@ def _rooms(columns: Columns, name: str, amount: int) -> Ints:
     """By row, how many pods that ask for so much of a resource there is room for; shares device by device."""
     rooms: Ints = columns.left(name) // amount
     return np.minimum(rooms, (columns.devices() // amount).sum(axis=1)) if name == GPU_MILLI else rooms
+
+
+def no_group(inventory: Inventory, s: SetAsk) -> NoFit | None:
+    """Why no host could ever give a pod of the set devices of one group; None if some could, or none is asked for."""
+    if s.devices is None:
+        return None
+    offered = (node.facts.devices for node in inventory.nodes if node is not None and not wrong_kind(node, s))
+    return refuse_groups(offered, s.devices, s.gpus, s.flavor)
 
 
 def wrong_kind(node: Node, s: SetAsk) -> str:

@@ -18,7 +18,8 @@ UNKNOWN: Final = -1
 
 
 class OnDevice(Resources):
-    """What a pod uses of its node, its share being of this device; different for different devices."""
+    """What a pod uses of its node, its share being of this device, or its GPUs in this group of devices (`groups`).
+    Different for different devices."""
 
     __slots__ = ("device",)
 
@@ -46,7 +47,7 @@ def opened(pods: Mapping[Resources, int]) -> dict[int, int]:
     """Thousandths used by device, of pods by what one of them uses."""
     used: dict[int, int] = {}
     for uses, count in pods.items():
-        if isinstance(uses, OnDevice):
+        if isinstance(uses, OnDevice) and GPU_MILLI in uses:
             used[uses.device] = used.get(uses.device, 0) + uses[GPU_MILLI] * count
     return used
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hanse.agent.core.counting import count, pods_per_node, wrong_kind
+from hanse.agent.core.groups import pods_in, rooms, words
 from hanse.agent.core.inventory import Inventory, Node
 from hanse.agent.core.placement import place
 from hanse.agent.core.topology import Domain, lowest
@@ -151,6 +152,8 @@ def _most_per_node(inventory: Inventory, s: SetAsk) -> dict[int, int]:
     for node in inventory.nodes:
         if node is not None and node.cls is not None and not wrong_kind(node, s):
             held = node.cls.pods_per_host(s.pod)[node.cls.gpus]
+            if s.devices is not None:
+                held = min(held, pods_in(rooms(node.facts.devices, s.devices, {}, 0), s.gpus))
             if held:
                 most[node.slot] = held
     return most
@@ -173,6 +176,10 @@ def _why(node: Node, s: SetAsk) -> str:
     if node.why:
         return node.why
     assert node.cls is not None
+    if s.devices is not None and s.gpus <= node.raw_free_gpus:
+        if not any(own.named(s.devices.kind) for own in node.facts.devices):
+            return f"does not say which GPUs share a {s.devices.kind} group"
+        return f"has no {words(s.devices)} with {s.gpus} GPUs left for certain"
     milli, room = s.pod[GPU_MILLI], node.device_room()
     if milli and max(room, default=0) < milli:
         return f"has a device with {max(room, default=0)} of {milli} thousandths left at the most"

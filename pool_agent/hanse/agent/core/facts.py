@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from hanse.model.devices import DeviceGroup
 from hanse.model.ids import NodeName
 from hanse.model.resources import Resources
 from hanse.model.selectors import Taint
@@ -19,6 +20,7 @@ class NodeFacts:
         ready: the kubelet reports so.
         cordoned: `spec.unschedulable`: takes no new work, keeps what runs.
         healthy: no health check objects; an unhealthy node takes no new work either.
+        devices: its GPUs by what they share; () if the cluster does not tell.
     """
 
     name: NodeName
@@ -28,3 +30,4 @@ class NodeFacts:
     ready: bool = True
     cordoned: bool = False
     healthy: bool = True
+    devices: tuple[DeviceGroup, ...] = ()

@@ -11,10 +11,12 @@ from typing import Final
 
 from hanse.agent.core.devices import OnDevice, opened, room, with_left
 from hanse.agent.core.facts import NodeFacts
+from hanse.agent.core.groups import Room, charged, rooms
 from hanse.agent.core.hosts import why_unusable
 from hanse.agent.core.scores import NO_MERIT, Merit
 from hanse.agent.core.topology import Domain
 from hanse.model.ids import FlavorName, NodeName
+from hanse.model.job import Devices
 from hanse.model.resources import DEVICE_MILLI, EMPTY, GPU_MILLI, Resources
 from hanse.shape.classes import HostClass
 
@@ -230,6 +232,13 @@ class Node:
     def device_with(self, left: int) -> int:
         """The number of a device that has exactly so much left."""
         return with_left(self.shared(), left)
+
+    def group_rooms(self, wish: Devices) -> list[Room]:
+        """The groups of its devices that a wish may mean, with what is left in each for certain."""
+        held = charged([(pod.uses, count) for pod, count in self.own.items() if pod.on_device])
+        broken = sum([own.gpus for own in self.facts.devices]) - self.offered_gpus
+        used = self.offered_gpus - self.raw_free_gpus - sum(held.values())
+        return rooms(self.facts.devices, wish, held, max(0, used) + max(0, broken))
 
     def used(self, name: str) -> int:
         """What our pods use of a resource."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from hanse.agent.core.counting import Counted, count
+from hanse.agent.core.counting import Counted, count, no_group
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.mapping import Runs, hosts_alike, runs_named
 from hanse.agent.core.mixing import arranged_nodes, mixed_sets
@@ -57,6 +57,7 @@ def _counted(inventory: Inventory, ask: Ask) -> Placement | NoFit:
         if small is not None:
             return _gang(inventory, [small], layers_told(ask, 0))
     hopeless = [never(inventory.shape(), s) for s in ask.sets]
+    hopeless += [no_group(inventory, s) for s in ask.sets if s.devices is not None]
     no = next((no for no in hopeless if no is not None), None)
     if no is None and len(ask.sets) == 1 and is_lone(ask.sets[0]):
         no = no_room(inventory, ask.sets[0])

@@ -6,8 +6,10 @@ from itertools import accumulate
 from typing import NamedTuple, overload
 
 from hanse.agent.core.devices import UNKNOWN, OnDevice, chosen
+from hanse.agent.core.groups import shared_out
 from hanse.agent.core.inventory import Inventory
 from hanse.model.ids import FlavorName, NodeName
+from hanse.model.job import Devices
 from hanse.model.placement import DOMAINS_LISTED_MAX, LevelUse, NodePlace, PartPlacement
 from hanse.model.request import GangRequest
 from hanse.model.resources import GPU_MILLI, Resources
@@ -89,7 +91,8 @@ class SetPlacement:
         pod: what one pod uses of its node.
         hosts: in the order of ranks.
         reserved: (node, resources) that an exclusive set takes beside its pods.
-        devices: of pods that have a share of a GPU, for each rank the device of its node; else ().
+        devices: for each rank the device of its node that a share is of, or the group of devices that its GPUs are
+            in (see `groups`); () for other pods.
     """
 
     set_index: int
@@ -193,6 +196,8 @@ def set_placement(
     """
     hosts = _located(inventory, runs)
     on = on_devices(inventory, s.pod, hosts, devices)
+    if s.devices is not None and not on:
+        on = _in_groups(inventory, s.devices, s.gpus, hosts)
     return SetPlacement(index, s.flavor, s.pod, hosts, _reserved(inventory, s, hosts), on)
 
 
@@ -219,10 +224,13 @@ def _located(inventory: Inventory, runs: Sequence[tuple[NodeName, int]]) -> Host
 def on_devices(
     inventory: Inventory, pod: Resources, hosts: Sequence[HostUse], said: Sequence[int] = ()
 ) -> tuple[int, ...]:
-    """For each rank its device, () for pods without a share. Where `said` has none, the device is chosen."""
+    """For each rank its device, () for pods without a share. Where `said` has none, the device is chosen.
+
+    Of pods with whole GPUs, `said` are their groups of devices; where it does not say all of them, none is known.
+    """
     milli = pod[GPU_MILLI]
     if not milli:
-        return ()
+        return tuple(said) if said and len(said) == sum(use.pods for use in hosts) else ()
     ranks: dict[NodeName, list[int]] = {}
     for use in hosts:
         ranks.setdefault(use.node, []).extend(range(use.first_rank, use.first_rank + use.pods))
@@ -231,6 +239,15 @@ def on_devices(
     for name, mine in ranks.items():
         for rank, device in zip(mine, chosen(inventory.shared(name), milli, [out[r] for r in mine]), strict=True):
             out[rank] = device
+    return tuple(out)
+
+
+def _in_groups(inventory: Inventory, wish: Devices, gpus: int, hosts: Sequence[HostUse]) -> tuple[int, ...]:
+    """For each rank the group of devices that is chosen for it, UNKNOWN where its node has none with room."""
+    out: list[int] = []
+    for use in hosts:
+        node = inventory.node(use.node)
+        out.extend(shared_out([] if node is None else node.group_rooms(wish), gpus, use.pods))
     return tuple(out)
 
 

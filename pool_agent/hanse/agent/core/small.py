@@ -25,9 +25,12 @@ EQUAL_HOSTS_MAX: Final = 256  # hosts equal in shape that are looked at in detai
 
 def on_one_host(inventory: Inventory, index: int, s: SetAsk) -> SetPlacement | None:
     """The set on the host and device with the best score; None if no host holds all of it, or if it asks for more
-    than a host: a domain for itself, a spread over several, or shares for several pods. One host has one value of
-    every label, and the selector of a set that wants one value asks that there is one."""
-    if s.exclusive or (s.count > 1 and s.pod[GPU_MILLI]) or any(s.count % x.size for x in s.slices):
+    than a host: a domain for itself, a spread over several, or shares for several pods; or for devices of one group,
+    which the score does not know. One host has one value of every label, and the selector of a set that wants one
+    value asks that there is one."""
+    if s.devices is not None or s.exclusive or any(s.count % x.size for x in s.slices):
+        return None
+    if s.count > 1 and s.pod[GPU_MILLI]:
         return None
     if s.spread is not None and s.spread.max_pods < s.count:
         return None
@@ -52,7 +55,7 @@ def among_equals(inventory: Inventory, index: int, s: SetAsk, group: int, take: 
 
 def is_lone(s: SetAsk) -> bool:
     """Whether `on_one_host` says all there is to say about room for the set: one pod that wants nothing of others."""
-    return s.count == 1 and not s.slices
+    return s.count == 1 and not s.slices and s.devices is None
 
 
 def no_room(inventory: Inventory, s: SetAsk) -> NoFit:

@@ -7,6 +7,7 @@ import pytest
 
 from hanse.manifests import convert
 from hanse.model.job import (
+    Devices,
     EnvVar,
     Group,
     JobSpec,
@@ -86,7 +87,7 @@ def test_every_field_of_the_model_can_be_said() -> None:
       same: [example.com/subnet]
       group: {name: training, level: fabric}
     - {name: eval, count: 1, group: {name: training, level: fabric}}
-    - {name: last, group: {level: fabric}}
+    - {name: last, group: {level: fabric}, resources: {nvidia.com/gpu: 2}, devices: {kind: pcie, nic: true}}
     """
     spec = job_of(text).spec
     assert spec == JobSpec(
@@ -125,7 +126,13 @@ def test_every_field_of_the_model_can_be_said() -> None:
                 ),
             ),
             PodSet("eval", 1, 1, topology=Topology(group=Group("training", "fabric"))),
-            PodSet("last", 1, 1, topology=Topology(group=Group("gang", "fabric"))),
+            PodSet(
+                "last",
+                1,
+                1,
+                Resources({"nvidia.com/gpu": 2}),
+                topology=Topology(group=Group("gang", "fabric"), devices=Devices("pcie", nic=True)),
+            ),
         ),
     )
     assert (spec.queue, spec.pod_sets[0].flavors) == ("research", ("h100", "h200"))

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from hanse.api.v1 import selector_pb2 as hanse_dot_api_dot_v1_dot_selector__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhanse/api/v1/job_spec.proto\x12\x0chanse.api.v1\x1a\x1bhanse/api/v1/selector.proto\"\xbd\x04\n\x07JobSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x16\n\x0epriority_class\x18\x03 \x01(\t\x12\x31\n\x06labels\x18\x04 \x03(\x0b\x32!.hanse.api.v1.JobSpec.LabelsEntry\x12&\n\x08pod_sets\x18\x05 \x03(\x0b\x32\x14.hanse.api.v1.PodSet\x12\x12\n\nduration_s\x18\x06 \x01(\x03\x12,\n\x07restart\x18\x07 \x01(\x0b\x32\x1b.hanse.api.v1.RestartPolicy\x12\x11\n\tmax_pools\x18\x08 \x01(\x05\x12\x18\n\x10start_skew_max_s\x18\t \x01(\x05\x12.\n\x0con_pool_lost\x18\n \x01(\x0e\x32\x18.hanse.api.v1.OnPoolLost\x12(\n\x08manifest\x18\x0b \x01(\x0b\x32\x16.hanse.api.v1.Manifest\x12%\n\x05\x61rray\x18\x14 \x01(\x0b\x32\x16.hanse.api.v1.JobArray\x12.\n\x0c\x64\x65pendencies\x18\x15 \x03(\x0b\x32\x18.hanse.api.v1.Dependency\x12\x10\n\x08\x62\x65gin_ms\x18\x16 \x01(\x03\x12\x13\n\x0breservation\x18\x17 \x01(\t\x12\x0f\n\x07service\x18\x18 \x01(\x08\x12\x15\n\rpriority_band\x18\x19 \x01(\x05\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x0c\x10\x14\"\x89\x03\n\x06PodSet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x16\n\tmin_count\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x36\n\tresources\x18\x04 \x03(\x0b\x32#.hanse.api.v1.PodSet.ResourcesEntry\x12\x0f\n\x07\x66lavors\x18\x05 \x03(\t\x12(\n\x08selector\x18\x06 \x01(\x0b\x32\x16.hanse.api.v1.Selector\x12-\n\x0btolerations\x18\x07 \x03(\x0b\x32\x18.hanse.api.v1.Toleration\x12(\n\x08topology\x18\x08 \x01(\x0b\x32\x16.hanse.api.v1.Topology\x12+\n\x08template\x18\t \x01(\x0b\x32\x19.hanse.api.v1.PodTemplate\x12\x11\n\tmax_count\x18\n \x01(\x03\x1a\x30\n\x0eResourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\x0c\n\n_min_count\"\xd7\x01\n\x08Topology\x12\x16\n\x0erequired_level\x18\x01 \x01(\t\x12\x17\n\x0fpreferred_level\x18\x02 \x01(\t\x12#\n\x06slices\x18\x03 \x03(\x0b\x32\x13.hanse.api.v1.Slice\x12\x16\n\x0e\x62\x61lanced_level\x18\x04 \x01(\t\x12$\n\x06spread\x18\x05 \x01(\x0b\x32\x14.hanse.api.v1.Spread\x12\x13\n\x0bsame_labels\x18\x06 \x03(\t\x12\"\n\x05group\x18\x07 \x01(\x0b\x32\x13.hanse.api.v1.Group\"$\n\x05Group\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\")\n\x06Spread\x12\r\n\x05level\x18\x01 \x01(\t\x12\x10\n\x08max_pods\x18\x02 \x01(\x03\"Z\n\x05Slice\x12\x0c\n\x04size\x18\x01 \x01(\x03\x12\r\n\x05level\x18\x02 \x01(\t\x12\x11\n\texclusive\x18\x03 \x01(\x08\x12\x0e\n\x06ragged\x18\x04 \x01(\x08\x12\x11\n\tpreferred\x18\x05 \x01(\x08\"\x85\x01\n\x0bPodTemplate\x12\r\n\x05image\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\x0c\n\x04\x61rgs\x18\x03 \x03(\t\x12!\n\x03\x65nv\x18\x04 \x03(\x0b\x32\x14.hanse.api.v1.EnvVar\x12%\n\x07volumes\x18\x05 \x03(\x0b\x32\x14.hanse.api.v1.Volume\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"u\n\x06Volume\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x04kind\x18\x02 \x01(\x0e\x32\x18.hanse.api.v1.VolumeKind\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x12\n\nmount_path\x18\x04 \x01(\t\x12\x11\n\tread_only\x18\x05 \x01(\x08\"_\n\rRestartPolicy\x12\x13\n\x0bmax_retries\x18\x01 \x01(\x05\x12\x39\n\x11on_infrastructure\x18\x02 \x01(\x0e\x32\x1e.hanse.api.v1.OnInfrastructure\"N\n\x08Manifest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\"*\n\x08JobArray\x12\x0c\n\x04size\x18\x01 \x01(\x03\x12\x10\n\x08live_max\x18\x02 \x01(\x03\"-\n\nDependency\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x12\n\nfailed_too\x18\x02 \x01(\x08*\xbc\x01\n\nVolumeKind\x12\x1b\n\x17VOLUME_KIND_UNSPECIFIED\x10\x00\x12\x1a\n\x16VOLUME_KIND_CONFIG_MAP\x10\x01\x12\x16\n\x12VOLUME_KIND_SECRET\x10\x02\x12\'\n#VOLUME_KIND_PERSISTENT_VOLUME_CLAIM\x10\x03\x12\x19\n\x15VOLUME_KIND_HOST_PATH\x10\x04\x12\x19\n\x15VOLUME_KIND_EMPTY_DIR\x10\x05*p\n\x10OnInfrastructure\x12!\n\x1dON_INFRASTRUCTURE_UNSPECIFIED\x10\x00\x12\x1d\n\x19ON_INFRASTRUCTURE_REQUEUE\x10\x01\x12\x1a\n\x16ON_INFRASTRUCTURE_FAIL\x10\x02*X\n\nOnPoolLost\x12\x1c\n\x18ON_POOL_LOST_UNSPECIFIED\x10\x00\x12\x15\n\x11ON_POOL_LOST_KEEP\x10\x01\x12\x15\n\x11ON_POOL_LOST_MOVE\x10\x02\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1bhanse/api/v1/job_spec.proto\x12\x0chanse.api.v1\x1a\x1bhanse/api/v1/selector.proto\"\xbd\x04\n\x07JobSpec\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05queue\x18\x02 \x01(\t\x12\x16\n\x0epriority_class\x18\x03 \x01(\t\x12\x31\n\x06labels\x18\x04 \x03(\x0b\x32!.hanse.api.v1.JobSpec.LabelsEntry\x12&\n\x08pod_sets\x18\x05 \x03(\x0b\x32\x14.hanse.api.v1.PodSet\x12\x12\n\nduration_s\x18\x06 \x01(\x03\x12,\n\x07restart\x18\x07 \x01(\x0b\x32\x1b.hanse.api.v1.RestartPolicy\x12\x11\n\tmax_pools\x18\x08 \x01(\x05\x12\x18\n\x10start_skew_max_s\x18\t \x01(\x05\x12.\n\x0con_pool_lost\x18\n \x01(\x0e\x32\x18.hanse.api.v1.OnPoolLost\x12(\n\x08manifest\x18\x0b \x01(\x0b\x32\x16.hanse.api.v1.Manifest\x12%\n\x05\x61rray\x18\x14 \x01(\x0b\x32\x16.hanse.api.v1.JobArray\x12.\n\x0c\x64\x65pendencies\x18\x15 \x03(\x0b\x32\x18.hanse.api.v1.Dependency\x12\x10\n\x08\x62\x65gin_ms\x18\x16 \x01(\x03\x12\x13\n\x0breservation\x18\x17 \x01(\t\x12\x0f\n\x07service\x18\x18 \x01(\x08\x12\x15\n\rpriority_band\x18\x19 \x01(\x05\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01J\x04\x08\x0c\x10\x14\"\x89\x03\n\x06PodSet\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05\x63ount\x18\x02 \x01(\x03\x12\x16\n\tmin_count\x18\x03 \x01(\x03H\x00\x88\x01\x01\x12\x36\n\tresources\x18\x04 \x03(\x0b\x32#.hanse.api.v1.PodSet.ResourcesEntry\x12\x0f\n\x07\x66lavors\x18\x05 \x03(\t\x12(\n\x08selector\x18\x06 \x01(\x0b\x32\x16.hanse.api.v1.Selector\x12-\n\x0btolerations\x18\x07 \x03(\x0b\x32\x18.hanse.api.v1.Toleration\x12(\n\x08topology\x18\x08 \x01(\x0b\x32\x16.hanse.api.v1.Topology\x12+\n\x08template\x18\t \x01(\x0b\x32\x19.hanse.api.v1.PodTemplate\x12\x11\n\tmax_count\x18\n \x01(\x03\x1a\x30\n\x0eResourcesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x42\x0c\n\n_min_count\"\xff\x01\n\x08Topology\x12\x16\n\x0erequired_level\x18\x01 \x01(\t\x12\x17\n\x0fpreferred_level\x18\x02 \x01(\t\x12#\n\x06slices\x18\x03 \x03(\x0b\x32\x13.hanse.api.v1.Slice\x12\x16\n\x0e\x62\x61lanced_level\x18\x04 \x01(\t\x12$\n\x06spread\x18\x05 \x01(\x0b\x32\x14.hanse.api.v1.Spread\x12\x13\n\x0bsame_labels\x18\x06 \x03(\t\x12\"\n\x05group\x18\x07 \x01(\x0b\x32\x13.hanse.api.v1.Group\x12&\n\x07\x64\x65vices\x18\x08 \x01(\x0b\x32\x15.hanse.api.v1.Devices\"$\n\x07\x44\x65vices\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x0b\n\x03nic\x18\x02 \x01(\x08\"$\n\x05Group\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\t\")\n\x06Spread\x12\r\n\x05level\x18\x01 \x01(\t\x12\x10\n\x08max_pods\x18\x02 \x01(\x03\"Z\n\x05Slice\x12\x0c\n\x04size\x18\x01 \x01(\x03\x12\r\n\x05level\x18\x02 \x01(\t\x12\x11\n\texclusive\x18\x03 \x01(\x08\x12\x0e\n\x06ragged\x18\x04 \x01(\x08\x12\x11\n\tpreferred\x18\x05 \x01(\x08\"\x85\x01\n\x0bPodTemplate\x12\r\n\x05image\x18\x01 \x01(\t\x12\x0f\n\x07\x63ommand\x18\x02 \x03(\t\x12\x0c\n\x04\x61rgs\x18\x03 \x03(\t\x12!\n\x03\x65nv\x18\x04 \x03(\x0b\x32\x14.hanse.api.v1.EnvVar\x12%\n\x07volumes\x18\x05 \x03(\x0b\x32\x14.hanse.api.v1.Volume\"%\n\x06\x45nvVar\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"u\n\x06Volume\x12\x0c\n\x04name\x18\x01 \x01(\t\x12&\n\x04kind\x18\x02 \x01(\x0e\x32\x18.hanse.api.v1.VolumeKind\x12\x0e\n\x06source\x18\x03 \x01(\t\x12\x12\n\nmount_path\x18\x04 \x01(\t\x12\x11\n\tread_only\x18\x05 \x01(\x08\"_\n\rRestartPolicy\x12\x13\n\x0bmax_retries\x18\x01 \x01(\x05\x12\x39\n\x11on_infrastructure\x18\x02 \x01(\x0e\x32\x1e.hanse.api.v1.OnInfrastructure\"N\n\x08Manifest\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x13\n\x0b\x61pi_version\x18\x02 \x01(\t\x12\x11\n\tnamespace\x18\x03 \x01(\t\x12\x0c\n\x04text\x18\x04 \x01(\t\"*\n\x08JobArray\x12\x0c\n\x04size\x18\x01 \x01(\x03\x12\x10\n\x08live_max\x18\x02 \x01(\x03\"-\n\nDependency\x12\x0b\n\x03job\x18\x01 \x01(\t\x12\x12\n\nfailed_too\x18\x02 \x01(\x08*\xbc\x01\n\nVolumeKind\x12\x1b\n\x17VOLUME_KIND_UNSPECIFIED\x10\x00\x12\x1a\n\x16VOLUME_KIND_CONFIG_MAP\x10\x01\x12\x16\n\x12VOLUME_KIND_SECRET\x10\x02\x12\'\n#VOLUME_KIND_PERSISTENT_VOLUME_CLAIM\x10\x03\x12\x19\n\x15VOLUME_KIND_HOST_PATH\x10\x04\x12\x19\n\x15VOLUME_KIND_EMPTY_DIR\x10\x05*p\n\x10OnInfrastructure\x12!\n\x1dON_INFRASTRUCTURE_UNSPECIFIED\x10\x00\x12\x1d\n\x19ON_INFRASTRUCTURE_REQUEUE\x10\x01\x12\x1a\n\x16ON_INFRASTRUCTURE_FAIL\x10\x02*X\n\nOnPoolLost\x12\x1c\n\x18ON_POOL_LOST_UNSPECIFIED\x10\x00\x12\x15\n\x11ON_POOL_LOST_KEEP\x10\x01\x12\x15\n\x11ON_POOL_LOST_MOVE\x10\x02\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -36,12 +36,12 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JOBSPEC_LABELSENTRY']._serialized_options = b'8\001'
   _globals['_PODSET_RESOURCESENTRY']._loaded_options = None
   _globals['_PODSET_RESOURCESENTRY']._serialized_options = b'8\001'
-  _globals['_VOLUMEKIND']._serialized_start=2000
-  _globals['_VOLUMEKIND']._serialized_end=2188
-  _globals['_ONINFRASTRUCTURE']._serialized_start=2190
-  _globals['_ONINFRASTRUCTURE']._serialized_end=2302
-  _globals['_ONPOOLLOST']._serialized_start=2304
-  _globals['_ONPOOLLOST']._serialized_end=2392
+  _globals['_VOLUMEKIND']._serialized_start=2078
+  _globals['_VOLUMEKIND']._serialized_end=2266
+  _globals['_ONINFRASTRUCTURE']._serialized_start=2268
+  _globals['_ONINFRASTRUCTURE']._serialized_end=2380
+  _globals['_ONPOOLLOST']._serialized_start=2382
+  _globals['_ONPOOLLOST']._serialized_end=2470
   _globals['_JOBSPEC']._serialized_start=75
   _globals['_JOBSPEC']._serialized_end=648
   _globals['_JOBSPEC_LABELSENTRY']._serialized_start=597
@@ -51,25 +51,27 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PODSET_RESOURCESENTRY']._serialized_start=982
   _globals['_PODSET_RESOURCESENTRY']._serialized_end=1030
   _globals['_TOPOLOGY']._serialized_start=1047
-  _globals['_TOPOLOGY']._serialized_end=1262
-  _globals['_GROUP']._serialized_start=1264
-  _globals['_GROUP']._serialized_end=1300
-  _globals['_SPREAD']._serialized_start=1302
-  _globals['_SPREAD']._serialized_end=1343
-  _globals['_SLICE']._serialized_start=1345
-  _globals['_SLICE']._serialized_end=1435
-  _globals['_PODTEMPLATE']._serialized_start=1438
-  _globals['_PODTEMPLATE']._serialized_end=1571
-  _globals['_ENVVAR']._serialized_start=1573
-  _globals['_ENVVAR']._serialized_end=1610
-  _globals['_VOLUME']._serialized_start=1612
-  _globals['_VOLUME']._serialized_end=1729
-  _globals['_RESTARTPOLICY']._serialized_start=1731
-  _globals['_RESTARTPOLICY']._serialized_end=1826
-  _globals['_MANIFEST']._serialized_start=1828
-  _globals['_MANIFEST']._serialized_end=1906
-  _globals['_JOBARRAY']._serialized_start=1908
-  _globals['_JOBARRAY']._serialized_end=1950
-  _globals['_DEPENDENCY']._serialized_start=1952
-  _globals['_DEPENDENCY']._serialized_end=1997
+  _globals['_TOPOLOGY']._serialized_end=1302
+  _globals['_DEVICES']._serialized_start=1304
+  _globals['_DEVICES']._serialized_end=1340
+  _globals['_GROUP']._serialized_start=1342
+  _globals['_GROUP']._serialized_end=1378
+  _globals['_SPREAD']._serialized_start=1380
+  _globals['_SPREAD']._serialized_end=1421
+  _globals['_SLICE']._serialized_start=1423
+  _globals['_SLICE']._serialized_end=1513
+  _globals['_PODTEMPLATE']._serialized_start=1516
+  _globals['_PODTEMPLATE']._serialized_end=1649
+  _globals['_ENVVAR']._serialized_start=1651
+  _globals['_ENVVAR']._serialized_end=1688
+  _globals['_VOLUME']._serialized_start=1690
+  _globals['_VOLUME']._serialized_end=1807
+  _globals['_RESTARTPOLICY']._serialized_start=1809
+  _globals['_RESTARTPOLICY']._serialized_end=1904
+  _globals['_MANIFEST']._serialized_start=1906
+  _globals['_MANIFEST']._serialized_end=1984
+  _globals['_JOBARRAY']._serialized_start=1986
+  _globals['_JOBARRAY']._serialized_end=2028
+  _globals['_DEPENDENCY']._serialized_start=2030
+  _globals['_DEPENDENCY']._serialized_end=2075
 # @@protoc_insertion_point(module_scope)

@@ -327,6 +327,7 @@ class Topology(_message.Message):
     SPREAD_FIELD_NUMBER: _builtins.int
     SAME_LABELS_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     required_level: _builtins.str
     """Level of which one domain must hold the whole set; empty for none."""
     preferred_level: _builtins.str
@@ -349,6 +350,10 @@ class Topology(_message.Message):
     def group(self) -> Global___Group:
         """The sets that one domain holds together with this one."""
 
+    @_builtins.property
+    def devices(self) -> Global___Devices:
+        """What the GPUs of each pod share inside their node."""
+
     def __init__(
         self,
         *,
@@ -359,14 +364,41 @@ class Topology(_message.Message):
         spread: Global___Spread | None = ...,
         same_labels: _abc.Iterable[_builtins.str] | None = ...,
         group: Global___Group | None = ...,
+        devices: Global___Devices | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "spread", b"spread"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["devices", b"devices", "group", b"group", "spread", b"spread"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["balanced_level", b"balanced_level", "group", b"group", "preferred_level", b"preferred_level", "required_level", b"required_level", "same_labels", b"same_labels", "slices", b"slices", "spread", b"spread"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["balanced_level", b"balanced_level", "devices", b"devices", "group", b"group", "preferred_level", b"preferred_level", "required_level", b"required_level", "same_labels", b"same_labels", "slices", b"slices", "spread", b"spread"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Topology: _TypeAlias = Topology  # noqa: Y015
+
+@_typing.final
+class Devices(_message.Message):
+    """The GPUs of one pod are of one group of its node's devices."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NIC_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """Kind of the group: `numa` for one NUMA node, `pcie` for one PCIe root or switch."""
+    nic: _builtins.bool
+    """A network interface is in that group too."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        nic: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "nic", b"nic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Devices: _TypeAlias = Devices  # noqa: Y015
 
 @_typing.final
 class Group(_message.Message):

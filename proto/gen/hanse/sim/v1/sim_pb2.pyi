@@ -393,6 +393,7 @@ class Node(_message.Message):
     CORDONED_FIELD_NUMBER: _builtins.int
     HEALTHY_FIELD_NUMBER: _builtins.int
     FOREIGN_FIELD_NUMBER: _builtins.int
+    DEVICES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     label_base: _builtins.int
@@ -419,6 +420,10 @@ class Node(_message.Message):
     def foreign(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Usage of pods that are not the federation's."""
 
+    @_builtins.property
+    def devices(self) -> _containers.RepeatedCompositeFieldContainer[Global___DeviceGroup]:
+        """Its GPUs by what they share; none if the cluster does not tell."""
+
     def __init__(
         self,
         *,
@@ -431,14 +436,49 @@ class Node(_message.Message):
         cordoned: _builtins.bool = ...,
         healthy: _builtins.bool = ...,
         foreign: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        devices: _abc.Iterable[Global___DeviceGroup] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "cordoned", b"cordoned", "foreign", b"foreign", "healthy", b"healthy", "label_base", b"label_base", "labels", b"labels", "name", b"name", "ready", b"ready", "taints", b"taints"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "cordoned", b"cordoned", "devices", b"devices", "foreign", b"foreign", "healthy", b"healthy", "label_base", b"label_base", "labels", b"labels", "name", b"name", "ready", b"ready", "taints", b"taints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Node: _TypeAlias = Node  # noqa: Y015
+
+@_typing.final
+class DeviceGroup(_message.Message):
+    """DeviceGroup is GPUs of a node that share one PCIe root or switch."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NUMA_FIELD_NUMBER: _builtins.int
+    PCIE_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    NICS_FIELD_NUMBER: _builtins.int
+    numa: _builtins.str
+    """Name of their NUMA node; empty if not known."""
+    pcie: _builtins.str
+    """Name of the root or switch; empty if not known."""
+    gpus: _builtins.int
+    """How many GPUs."""
+    nics: _builtins.int
+    """Network interfaces beside them."""
+    def __init__(
+        self,
+        *,
+        numa: _builtins.str = ...,
+        pcie: _builtins.str = ...,
+        gpus: _builtins.int = ...,
+        nics: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["gpus", b"gpus", "nics", b"nics", "numa", b"numa", "pcie", b"pcie"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DeviceGroup: _TypeAlias = DeviceGroup  # noqa: Y015
 
 @_typing.final
 class LabelBase(_message.Message):
