@@ -11,8 +11,10 @@ from hanse.model.ids import Attempt
 from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
 from hanse.scheduler.core import plan as planning
 from hanse.scheduler.core import world as core_world
+from hanse.scheduler.core.facts import BindingFacts
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell import committer, desired, drains, feed, report_writer, states
+from hanse.scheduler.shell.bound import binding_facts
 from hanse.scheduler.shell.committer import Committer
 from hanse.scheduler.shell.departures import NoArchive
 from hanse.scheduler.shell.peers import Elsewhere
@@ -95,11 +97,16 @@ def count_only_own_bindings(stack: ExitStack) -> None:
     handlers = feed._HANDLERS
     ours = handlers[keys.BINDINGS]
 
+    uncharged: dict[tuple[int, str], BindingFacts] = {}
+
     def theirs(world: World, event: Event) -> None:
-        known = world.has_binding(event.kv.key)
+        known, at = world.has_binding(event.kv.key), (id(world), event.kv.key)
+        if event.kind is EventKind.DELETE and at in uncharged:
+            world.usage.put(uncharged.pop(at))
         ours(world, event)
         if not known and event.kind is EventKind.PUT:
-            world.usage.remove(event.kv.key)
+            uncharged[at] = binding_facts(event.kv)
+            world.usage.remove(uncharged[at])
 
     handlers[keys.BINDINGS] = theirs
     stack.callback(handlers.__setitem__, keys.BINDINGS, ours)

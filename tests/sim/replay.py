@@ -4,7 +4,6 @@ Some of the cycles that replicas run are run a second time, on copies: the rando
 every mapping in another order, since nothing may depend on the order in which keys happened to be inserted.
 """
 
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -44,7 +43,7 @@ def watched(court: Court, rng: Random) -> Iterator[None]:
     ) -> Plan:
         if rng.random() >= REPLAYED_P:
             return original(snapshot, service, requests, limits, own, before)
-        again, own_again = copy.deepcopy(service), Random()
+        again, own_again = service.afresh(), Random()
         own_again.setstate(own.getstate())
         plan = original(snapshot, service, requests, limits, own, before)
         shuffled = _shuffled_snapshot(snapshot, rng)

@@ -9,7 +9,8 @@ at with the next one: gathered for longer it is more work in all, and in pauses 
 
 import asyncio
 import gc
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from typing import Final, TypeVar
 
 import uvloop
@@ -32,3 +33,20 @@ def settle_memory() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS_MAX, MIDDLE_ROUNDS, OLD_ROUNDS)
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """While inside, much is made that stays: the collector looks at none of it, now or later.
+
+    It changes nothing where the collector is off already, as in a simulation.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()

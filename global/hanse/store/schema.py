@@ -406,6 +406,15 @@ class BindingValue(_Struct, frozen=True):
         return sum(s.count for s in self.sets)
 
 
+class TakingValue(_Struct, frozen=True):
+    """Of a BindingValue, what it takes, as it is written."""
+
+    sets: msgspec.Raw
+    request: msgspec.Raw
+    charges: msgspec.Raw
+    order: int = 0
+
+
 # ---- history ------------------------------------------------------------------------------------------------
 
 

@@ -17,9 +17,9 @@ went. Until then the shape without the newest bindings is a bound: it holds what
 
 from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Final
 
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
@@ -30,15 +30,7 @@ from hanse.shape.lens import Table
 TAKES_REMEMBERED_MAX: Final = 128
 """Takes of one pool that are remembered: more than are under way between two summaries."""
 
-
-class _Place(NamedTuple):
-    """Where a binding stands in the order in which its agent places: by creation, then as planned."""
-
-    revision: int
-    order: int
-    job: str
-    part: int
-    key: str
+_Place = tuple[int, int, str, int, str]
 
 
 class Takes:
@@ -128,7 +120,7 @@ class PoolLedger:
         self.takes = Takes()
         self._growth = growth
         self._bindings: dict[str, BindingFacts] = {}
-        self._order: list[_Place] = []
+        self._order: list[str] = []  # keys by the place of their binding
         self._empty: tuple[SummaryOrder, Shape] | None = None
         self._planned: Planned | None = None
         self._planned_for = 0  # bindings that are newer than the summary, of which `_planned` knows
@@ -184,17 +176,27 @@ class PoolLedger:
         if key in self._bindings:
             return
         self._bindings[key] = binding
-        place = _place(key, binding)
-        if self._order and place < self._order[-1] and self._is_newer(binding):
+        if not self._order or self._place(self._order[-1]) < self._place(key):
+            self._order.append(key)
+            return
+        insort(self._order, key, key=self._place)
+        if self._is_newer(binding):
             self._planned = None
-        insort(self._order, place)
+
+    def put_many(self, bindings: Mapping[str, BindingFacts]) -> None:
+        """Many bindings exist, of which none is known."""
+        self._bindings.update(bindings)
+        self._order.extend(bindings)
+        self._order.sort(key=self._place)
+        self._planned = None
 
     def remove(self, key: str) -> BindingFacts | None:
         """A binding is gone; what it was, or None if it was not known."""
-        binding = self._bindings.pop(key, None)
+        binding = self._bindings.get(key)
         if binding is None:
             return None
-        self._order.pop(bisect_left(self._order, _place(key, binding)))
+        self._order.pop(bisect_left(self._order, self._place(key), key=self._place))
+        del self._bindings[key]
         if self._is_newer(binding):
             self._planned = None
             self._grow()
@@ -211,15 +213,23 @@ class PoolLedger:
         return self._first_after(self.summary.observed_revision if self.summary is not None else 0)
 
     def _first_after(self, revision: int) -> int:
-        return bisect_right(self._order, revision, key=lambda place: place.revision)
+        return bisect_right(self._order, revision, key=self._revision)
+
+    def _revision(self, key: str) -> int:
+        return self._bindings[key].create_revision
+
+    def _place(self, key: str) -> _Place:
+        """Where a binding stands in the order in which the agent places: by creation, then as planned."""
+        binding = self._bindings[key]
+        return binding.create_revision, binding.order, binding.job, binding.part, key
 
     def created_until(self, revision: int) -> list[str]:
         """Keys of the live bindings that were created at this revision or before it, in the order of their making."""
-        return [place.key for place in self._order[: self._first_after(revision)]]
+        return self._order[: self._first_after(revision)]
 
     def bindings(self) -> list[BindingFacts]:
         """The live bindings of the pool, in the order of their making."""
-        return [self._bindings[place.key] for place in self._order]
+        return [self._bindings[key] for key in self._order]
 
     def gangs(self) -> int:
         """Live bindings of the pool."""
@@ -236,7 +246,7 @@ class PoolLedger:
         first = self._first_newer()
         if self._planned is None:
             self._planned, self._planned_for = Planned(self.summary.shape, (), self.takes), 0
-        newer = [self._bindings[place.key] for place in self._order[first + self._planned_for :]]
+        newer = [self._bindings[key] for key in self._order[first + self._planned_for :]]
         if newer or self._planned.bound is not self._planned.known:
             self._planned = self._planned.and_then(newer)
         self._planned_for = len(self._order) - first
@@ -250,10 +260,6 @@ class PoolLedger:
 
 def _same_table(one: Table, other: Table) -> bool:
     return (one.classes, one.left_out, one.open_ended) == (other.classes, other.left_out, other.open_ended)
-
-
-def _place(key: str, binding: BindingFacts) -> _Place:
-    return _Place(binding.create_revision, binding.order, binding.job, binding.part, key)
 
 
 def taken(shape: Shape, binding: BindingFacts, takes: Takes) -> Shape:

@@ -1,8 +1,8 @@
 """Quota held, not counted: the use of a queue is the sum of its live bindings, whoever wrote them (P2).
 
 Nothing in the store counts. A holder keeps these sums in memory, from every live binding of its roots' queues plus
-its own transactions whose outcome is not known yet (P3); both are put in here under their binding's key, so one
-that is seen twice is counted once.
+its own transactions whose outcome is not known yet (P3). The world knows both under their binding's key, and puts one
+that is seen twice in here once.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,6 +11,7 @@ from hanse.model.ids import FlavorName, JobId, QueueUid
 from hanse.model.queue import Charge, Queue
 from hanse.model.request import GangRequest
 from hanse.model.resources import EMPTY, Resources
+from hanse.scheduler.core.facts import BindingFacts
 from hanse.shape.classes import whole_pod
 
 
@@ -18,28 +19,22 @@ class Usage:
     """What the live bindings of every queue take, by flavor and resource, and whose they are."""
 
     def __init__(self) -> None:
-        self._charges: dict[str, tuple[QueueUid, JobId, tuple[Charge, ...]]] = {}
         self._sums: dict[tuple[QueueUid, FlavorName], dict[str, int]] = {}
         self._jobs: dict[QueueUid, dict[JobId, int]] = {}  # how many bindings each has
 
-    def put(self, key: str, queue: QueueUid, job: JobId, charges: tuple[Charge, ...]) -> None:
-        """A binding is live. Known keys change nothing."""
-        if key not in self._charges:
-            self._charges[key] = (queue, job, charges)
-            self._add(queue, charges, 1)
-            jobs = self._jobs.setdefault(queue, {})
-            jobs[job] = jobs.get(job, 0) + 1
+    def put(self, binding: BindingFacts) -> None:
+        """A binding is live."""
+        self._add(binding.queue, binding.charges, 1)
+        jobs = self._jobs.setdefault(binding.queue, {})
+        jobs[binding.job] = jobs.get(binding.job, 0) + 1
 
-    def remove(self, key: str) -> None:
-        """A binding is gone."""
-        known = self._charges.pop(key, None)
-        if known is not None:
-            queue, job, charges = known
-            self._add(queue, charges, -1)
-            jobs = self._jobs[queue]
-            jobs[job] -= 1
-            if not jobs[job]:
-                del jobs[job]
+    def remove(self, binding: BindingFacts) -> None:
+        """A binding that was live is gone."""
+        self._add(binding.queue, binding.charges, -1)
+        jobs = self._jobs[binding.queue]
+        jobs[binding.job] -= 1
+        if not jobs[binding.job]:
+            del jobs[binding.job]
 
     def jobs(self, queue: QueueUid) -> int:
         """How many jobs of the queue have live bindings."""

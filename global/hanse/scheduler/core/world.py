@@ -80,7 +80,7 @@ class World:
         self.released: dict[
             PoolName, int
         ] = {}  # answered bindings of each pool that went away: places were given back
-        self._answered: set[str] = set()
+        self._unanswered: set[str] = set()
         self._pool_of: dict[str, PoolName] = {}
         self._assumed: set[str] = set()
         self._quota_freed: dict[QueueUid, int] = {}
@@ -256,14 +256,26 @@ class World:
             self.remove_binding(key)
         if binding.create_revision == ASSUMED:
             self._assumed.add(key)
+        self._unanswered.add(key)
         self._pool_of[key] = binding.pool
         self._pool(binding.pool).ledger.put(key, binding)
-        self.usage.put(key, binding.queue, binding.job, binding.charges)
+        self.usage.put(binding)
+
+    def put_bindings(self, found: Iterable[tuple[str, BindingFacts, bool]]) -> None:
+        """Many live bindings that are not known yet: key, facts, whether it was written again since it was made."""
+        by_pool: dict[PoolName, dict[str, BindingFacts]] = {}
+        for key, binding, answered in found:
+            if not answered:
+                self._unanswered.add(key)
+            self._pool_of[key] = binding.pool
+            by_pool.setdefault(binding.pool, {})[key] = binding
+            self.usage.put(binding)
+        for name, bindings in by_pool.items():
+            self._pool(name).ledger.put_many(bindings)
 
     def answer_binding(self, key: str) -> None:
         """A live binding was written again: it was not refused, so it has places until it is gone."""
-        if key in self._pool_of:
-            self._answered.add(key)
+        self._unanswered.discard(key)
 
     def remove_binding(self, key: str) -> None:
         """A binding is gone."""
@@ -271,12 +283,13 @@ class World:
         if name is None:
             return
         self._assumed.discard(key)
-        if key in self._answered:
-            self._answered.discard(key)
+        if key in self._unanswered:
+            self._unanswered.discard(key)
+        else:
             self.released[name] = self.released.get(name, 0) + 1
         binding = self._pool(name).ledger.remove(key)
-        self.usage.remove(key)
         if binding is not None:
+            self.usage.remove(binding)
             self._free_quota(binding.queue)
 
     def binding_keys(self) -> tuple[str, ...]:

@@ -32,8 +32,9 @@ from hanse.scheduler.core.facts import BindingFacts
 from hanse.scheduler.core.plan import Decision, PartPlan, verify
 from hanse.scheduler.core.snapshot import Limits, Snapshot
 from hanse.scheduler.core.world import ASSUMED, World
+from hanse.scheduler.shell.bound import binding_facts
 from hanse.scheduler.shell.counting import count_committed, count_conflict
-from hanse.scheduler.shell.feed import Feed, binding_facts
+from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.packing import heads_of, pack
 from hanse.scheduler.shell.states import States
 from hanse.scheduler.shell.traces import Traces
@@ -61,7 +62,6 @@ from hanse.store.schema import (
     PastValue,
     SetRequestValue,
     StandingValue,
-    decode_binding,
     encode,
 )
 
@@ -297,9 +297,7 @@ class Committer:
         for key in bound:
             found = read.items.get(key)
             if found is not None and self._world.revision < read.revision:
-                value = decode_binding(found.value)
-                facts = binding_facts(keys.parse_binding(key), value, found.create_revision)
-                self._world.put_binding(key, facts)
+                self._world.put_binding(key, binding_facts(found))
             elif self._world.is_assumed(key):
                 self._world.remove_binding(key)
         await self._states.refresh([d.job.job for d in decisions])

@@ -92,6 +92,7 @@ class Cycle:
         self._write_id = write_id
         self._returns = Returns(self._refused)
         states.on_move = self._returns.look
+        states.awaited = self._returns.jobs
         self._skew = SkewWatch(store, states, clock, write_id=write_id)
         self._drains = Drains(store, world, clock, nonce=nonce, limits=limits, write_id=write_id)
         self._wake = asyncio.Event()

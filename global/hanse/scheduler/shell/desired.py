@@ -14,7 +14,7 @@ from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
 from hanse.model.errors import InvalidArgument
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import FlavorName, PoolName
-from hanse.scheduler.shell.feed import load_range
+from hanse.scheduler.shell.loading import load_range
 from hanse.scheduler.shell.specs import read_envelopes
 from hanse.scheduler.shell.traces import tell_sent
 from hanse.store import keys, schema

@@ -9,23 +9,24 @@ and one that was committed and released again within the gap is in no batch.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import aclosing
 from typing import Final
 
 import msgspec
 
 from hanse.kit.clock import Clock
-from hanse.model.ids import FlavorName, PoolName, QueueName, ReplicaId, queue_of
+from hanse.kit.process import collector_off
+from hanse.model.ids import FlavorName, PoolName, QueueName, ReplicaId
 from hanse.model.placement import Level
-from hanse.model.queue import Charge
-from hanse.model.resources import Resources
 from hanse.scheduler.core.facts import BindingFacts, DrainFacts, GrantFacts, LeaveFacts, PoolFacts
 from hanse.scheduler.core.world import ReplicaFacts, World
+from hanse.scheduler.shell.bound import binding_facts
+from hanse.scheduler.shell.loading import load_pages, load_range
 from hanse.store import keys
 from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable
 from hanse.store.schema import (
     AttachedValue,
-    BindingValue,
     CohortValue,
     FlavorValue,
     GrantValue,
@@ -37,26 +38,12 @@ from hanse.store.schema import (
     ReplicaValue,
     SlotsValue,
     decode,
-    decode_binding,
 )
 
 log = logging.getLogger(__name__)
 
 RETRY_S: Final = 0.5
 """Pause after the store could not be reached."""
-
-
-async def load_range(store: Store, start: str, end: str) -> tuple[list[KeyValue], int]:
-    """Every key of a range, page by page, at one revision."""
-    items: list[KeyValue] = []
-    revision = 0
-    while True:
-        page = await store.range(start, end, at_revision=revision)
-        items.extend(page.items)
-        revision = revision or page.revision
-        if not page.more or not page.items:
-            return items, revision
-        start = page.items[-1].key + "\0"
 
 
 class Feed:
@@ -73,7 +60,8 @@ class Feed:
         self._world = world
         self._clock = clock
         self._on_change = on_change
-        self._known: set[str] = set()
+        self._known: set[str] = set()  # keys that are not of bindings
+        self._begun = False
         self._moved = asyncio.Event()
         self.loaded = asyncio.Event()
         self.on_news: Callable[[Event], None] = lambda event: None
@@ -98,15 +86,43 @@ class Feed:
             await self._moved.wait()
 
     async def _load(self) -> None:
+        if self._begun or self._world.binding_keys():
+            await self._load_anew()
+        else:
+            self._begun = True
+            with collector_off():
+                await self._load_first()
+        if self.loaded.is_set():
+            self.on_gap()
+        self.loaded.set()
+
+    async def _load_first(self) -> None:
+        """Fill an empty world, page by page: nobody decides from it before it is full."""
+        revision = 0
+        pages = load_pages(self._store, keys.FOLLOWED_START, keys.FOLLOWED_END)
+        async with aclosing(pages):
+            async for page in pages:
+                revision = revision or page.revision
+                bindings = [kv for kv in page.items if kv.key.startswith(keys.BINDINGS)]
+                self._world.put_bindings(self._facts(bindings))
+                self._apply([Event(EventKind.PUT, kv) for kv in page.items if not kv.key.startswith(keys.BINDINGS)])
+        self._advance(revision)
+
+    def _facts(self, bindings: Iterable[KeyValue]) -> Iterator[tuple[str, BindingFacts, bool]]:
+        for kv in bindings:
+            try:
+                yield kv.key, binding_facts(kv), kv.mod_revision > kv.create_revision
+            except (msgspec.DecodeError, ValueError) as error:
+                _tell_bad(kv.key, error)
+
+    async def _load_anew(self) -> None:
+        """Bring a world up to date in one step, and take out what is no longer there."""
         items, revision = await load_range(self._store, keys.FOLLOWED_START, keys.FOLLOWED_END)
         present = {kv.key for kv in items}
         gone = sorted(self._known.union(self._world.bindings_until(revision)) - present)
         self._apply([Event(EventKind.DELETE, KeyValue(key, b"", 0, revision)) for key in gone])
         self._apply([Event(EventKind.PUT, kv) for kv in items])
         self._advance(revision)
-        if self.loaded.is_set():
-            self.on_gap()
-        self.loaded.set()
 
     async def _follow(self) -> None:
         watch = self._store.watch(keys.FOLLOWED_START, keys.FOLLOWED_END, from_revision=self._world.revision + 1)
@@ -126,12 +142,18 @@ class Feed:
             try:
                 apply_event(self._world, event)
             except (msgspec.DecodeError, ValueError) as error:
-                # A foreign or damaged value must not stop the federation; it is left out and named.
-                log.error("feed_bad_value", extra={"key": event.kv.key, "cause": str(error)})
+                _tell_bad(event.kv.key, error)
+            if event.kv.key.startswith(keys.BINDINGS):
+                continue  # the world knows which there are
             if event.kind is EventKind.PUT:
                 self._known.add(event.kv.key)
             else:
                 self._known.discard(event.kv.key)
+
+
+def _tell_bad(key: str, error: Exception) -> None:
+    """A foreign or damaged value must not stop the federation; it is left out and named."""
+    log.error("feed_bad_value", extra={"key": key, "cause": str(error)})
 
 
 # ---- one event ----------------------------------------------------------------------------------------------
@@ -145,30 +167,13 @@ def apply_event(world: World, event: Event) -> None:
         handler(world, event)
 
 
-def binding_facts(key: keys.BindingKey, value: BindingValue, create_revision: int) -> BindingFacts:
-    """What the core needs of a binding."""
-    return BindingFacts(
-        pool=key.pool,
-        job=key.job,
-        attempt=key.attempt,
-        part=key.part,
-        create_revision=create_revision,
-        queue=queue_of(key.job),
-        request=value.gang_request(),
-        flavors=value.flavors,
-        charges=tuple(Charge(FlavorName(c.flavor), Resources(c.amounts)) for c in value.charges),
-        order=value.order,
-    )
-
-
 def _on_binding(world: World, event: Event) -> None:
     kv = event.kv
     if event.kind is EventKind.DELETE:
         world.remove_binding(kv.key)
         return
     if not world.has_binding(kv.key) or world.is_assumed(kv.key):
-        facts = binding_facts(keys.parse_binding(kv.key), decode_binding(kv.value), kv.create_revision)
-        world.put_binding(kv.key, facts)
+        world.put_binding(kv.key, binding_facts(kv))
     if kv.mod_revision > kv.create_revision:
         world.answer_binding(kv.key)
 

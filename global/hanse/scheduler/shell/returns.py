@@ -6,7 +6,7 @@ So the pool is left out for the job's class by whoever plans for it, whatever wa
 """
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from hanse.model.ids import Attempt, JobId, PoolName
@@ -51,6 +51,10 @@ class Returns:
                 self._sent[decision.job.job] = (decision.job.next_attempt, decision.parts[0].pool)
         while len(self._sent) > SENT_REMEMBERED_MAX:
             self._sent.popitem(last=False)
+
+    def jobs(self) -> Collection[JobId]:
+        """Those that are remembered."""
+        return self._sent
 
     def look(self, job: JobId, state: JobState) -> None:
         """A state of a job was seen; older ones than that of the attempt that was sent say nothing."""

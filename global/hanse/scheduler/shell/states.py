@@ -7,13 +7,15 @@ release brings it back, at the place that its age and priority give it.
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from hanse.model.ids import JobId, QueueUid, queue_of
 from hanse.model.lifecycle import JobState, State
 from hanse.scheduler.core.pending import PendingSet, pending_job
-from hanse.scheduler.shell.feed import RETRY_S, load_range
+from hanse.scheduler.core.waiting_rows import WaitingRows
+from hanse.scheduler.shell.feed import RETRY_S
+from hanse.scheduler.shell.state_loading import Loaded, load_columns
 from hanse.store import keys
 from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable, prefix_end
 from hanse.store.schema import decode_state
@@ -23,13 +25,18 @@ log = logging.getLogger(__name__)
 QUEUES_FOLLOWED_MAX: Final = 10_000
 """Queues that one replica follows at once."""
 
+QUEUES_READ_MAX: Final = 4
+"""Queues that are read as a whole at the same time: enough to keep the store busy, few enough to be small."""
+
 
 class States:
     """The pending jobs of the queues that are followed.
 
     Attributes:
         pending: in order of service, without those on hold.
-        on_move: told of every state that is seen, also of the same one twice.
+        on_move: told of every state that is seen, also of the same one twice; when a queue is read as a whole, only
+            of those that are awaited.
+        awaited: jobs of which somebody waits for news.
         on_news: told of every state that is written, with what was known of the job if it waited.
         on_gap: told that states may have been written which nobody here has seen.
         held: jobs that wait and are on hold.
@@ -48,7 +55,9 @@ class States:
         self.on_move = on_move
         self.on_news: Callable[[JobId, JobState | None, JobState, KeyValue], None] = lambda job, before, now, kv: None
         self.on_gap: Callable[[], None] = lambda: None
+        self.awaited: Callable[[], Collection[JobId]] = tuple
         self.held: dict[JobId, JobState] = {}
+        self._reading = asyncio.Semaphore(QUEUES_READ_MAX)
         self._tasks: dict[QueueUid, asyncio.Task[None]] = {}
         self._loaded: set[QueueUid] = set()
         self._taken: dict[JobId, int] = {}
@@ -120,12 +129,13 @@ class States:
 
     async def _load_and_follow(self, uid: QueueUid) -> None:
         prefix = keys.states(uid)
-        items, revision = await load_range(self._store, prefix, prefix_end(prefix))
+        async with self._reading:
+            loaded = await load_columns(self._store, prefix, {*self._taken, *self.awaited()})
+        revision = loaded.revision
         if uid in self._loaded:
             self.on_gap()
         self._forget(uid)
-        for kv in items:
-            self._put(uid, kv)
+        self._take_in(uid, loaded)
         self._loaded.add(uid)
         self._on_change()
         watch = self._store.watch(prefix, prefix_end(prefix), from_revision=revision + 1)
@@ -134,6 +144,13 @@ class States:
                 for event in batch.events:
                     self._apply(uid, event)
                 self._on_change()
+
+    def _take_in(self, uid: QueueUid, loaded: Loaded) -> None:
+        """What was read of a queue: most of it stays in columns, some of it is looked at one by one."""
+        self.ended += loaded.ended
+        self.pending.load(WaitingRows(uid, loaded.jobs, loaded.records, loaded.revisions))
+        for kv in loaded.others:
+            self._put(uid, kv)
 
     def _apply(self, uid: QueueUid, event: Event) -> None:
         if event.kind is EventKind.PUT:
