@@ -17,7 +17,7 @@ from hanse.agent.core.placement import Placement, place
 from hanse.model.job import Slice, Topology
 from hanse.model.queue import Flavor
 from hanse.model.resources import NVIDIA_GPU, Resources
-from hanse.shape.solve import Proof
+from hanse.shape.take import Proof
 
 PODS: Final = 1_000
 PIECE: Final = Resources({NVIDIA_GPU: 1, "cpu": 1_000, "pods": 1})

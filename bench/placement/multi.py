@@ -32,7 +32,7 @@ from hanse.shape.arrangement import Arrangement, arrangement
 from hanse.shape.ask import prepare
 from hanse.shape.ground import ShapeGround, arranged
 from hanse.shape.seat import usage
-from hanse.shape.solve import Take
+from hanse.shape.take import Take
 from hanse.shape.together import Together
 
 BLOCK_RACK: Final = LEVELS[1:]

@@ -8,7 +8,8 @@ from hanse.agent.core.inventory import Inventory
 from hanse.model.request import GangRequest
 from hanse.shape.ask import prepare
 from hanse.shape.seat import views
-from hanse.shape.solve import Proof, solve
+from hanse.shape.solve import solve
+from hanse.shape.take import Proof
 
 
 @dataclass(slots=True)

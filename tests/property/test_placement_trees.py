@@ -34,16 +34,18 @@ LADDERS = (
     (Level("b/block", "block"), Level("b/rack", "rack")),
     (Level("c/rack", "rack"),),
 )
+QUICK = (solve, "quick", lambda *_: None)
 GREEDY = (solve, "_proven", lambda *_: False)
 SETS = (sets, "SETS_MAX", 0)
 FRUGAL = (sets, "FRUGAL_MAX", -1)
 CLOSED_FORM = (solve, "is_heap", lambda _: False)
 ROUTES: dict[str, tuple[tuple[object, str, object], ...]] = {
     "everything": (),
-    "sets": (GREEDY,),
-    "frugal_sets": (GREEDY, SETS),
-    "closed_form": (GREEDY, SETS, FRUGAL),
-    "search": (GREEDY, SETS, FRUGAL, CLOSED_FORM),
+    "without_arrays": (QUICK,),
+    "sets": (QUICK, GREEDY),
+    "frugal_sets": (QUICK, GREEDY, SETS),
+    "closed_form": (QUICK, GREEDY, SETS, FRUGAL),
+    "search": (QUICK, GREEDY, SETS, FRUGAL, CLOSED_FORM),
 }
 """By name, what gives up."""
 

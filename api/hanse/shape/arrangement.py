@@ -12,7 +12,7 @@ from hanse.shape.ask import SetAsk
 from hanse.shape.decision import MixTake
 from hanse.shape.mixes import Piece
 from hanse.shape.seat import Seat, exclusive_depths, seat_of
-from hanse.shape.solve import Take
+from hanse.shape.take import Take
 from hanse.shape.together import Found, Together
 
 

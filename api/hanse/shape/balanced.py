@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from hanse.shape.capacity import Cap, joined, lowest
 from hanse.shape.lens import Lens
-from hanse.shape.solve import Found, Take, pods_of, solve, together
+from hanse.shape.solve import solve, together
+from hanse.shape.take import Found, Take, pods_of
 
 
 class Bounds(NamedTuple):
@@ -76,10 +77,10 @@ def trimmed(cap: Cap, lens: Lens, bounds: Bounds, at: int) -> Cap:
     not at all if they hold less than the least. `at` is the depth of `cap` itself."""
     if at + 1 < bounds.depth:
         kids = tuple([(trimmed(kid, lens, bounds, at + 1), copies) for kid, copies in cap.kids])
-        return joined(None, kids, lens, at)
+        return joined(kids, lens, at)
     most = bounds.most // lens.steps[bounds.depth] * lens.steps[bounds.depth]
     parts = [(min(fit, most), many, i, 0, 0) for i, (fit, many) in _parts(cap) if fit and fit >= bounds.least]
-    return lowest(None, parts, lens, at, free=0, whole=cap.whole, whole_hosts=0)
+    return lowest(parts, lens, at, free=0, whole=cap.whole, whole_hosts=0)
 
 
 def _parts(cap: Cap) -> Iterator[tuple[int, tuple[int, int]]]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hanse.shape.capacity import Cap
-from hanse.shape.domains import Ints
+from hanse.shape.levels import Ints
 
 WEIGHT = 1 << 16  # of one size, at the start
 WEIGHT_MARGIN = WEIGHT >> 6  # by which a change of weights goes further than would just do

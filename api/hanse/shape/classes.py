@@ -145,13 +145,17 @@ class HostClass:
 
     def pods_per_host(self, pod: Resources) -> tuple[int, ...]:
         """For 0..gpus free GPUs, the most such pods that may fit; exact if `is_exact`, else an upper bound."""
+        return self.room(pod)[0]
+
+    def room(self, pod: Resources) -> tuple[tuple[int, ...], bool]:
+        """`pods_per_host` and `is_exact` of a pod."""
         g = pod[self.gpu] if self.gpu else 0
-        by_rest = self._rest_bound(pod)
         if g == 0:
-            return (by_rest,) * (self.gpus + 1)
+            return (self._rest_bound(pod),) * (self.gpus + 1), False
         if self.is_exact(pod):
-            return tuple(free // g for free in range(self.gpus + 1))
-        return tuple(min(free // g, by_rest) for free in range(self.gpus + 1))
+            return _by_gpus(self.gpus, g), True
+        by_rest = self._rest_bound(pod)
+        return tuple([min(most, by_rest) for most in _by_gpus(self.gpus, g)]), False
 
     def _rest_bound(self, pod: Resources) -> int:
         """Pods that an empty host holds, looking at everything but its accelerators."""
@@ -174,6 +178,12 @@ class HostClass:
                 worst = min(_meets(req, labels, left_out, open_ended=open_ended) for req in term)
                 best = max(best, worst)
         return best
+
+
+@lru_cache(maxsize=1_024)
+def _by_gpus(gpus: int, each: int) -> tuple[int, ...]:
+    """Pods of so many GPUs each, for 0..gpus free ones."""
+    return tuple([free // each for free in range(gpus + 1)])
 
 
 def _meets(req: Requirement, labels: dict[int, int], left_out: frozenset[int], *, open_ended: bool) -> Answer:

@@ -12,7 +12,7 @@ from hanse.shape.classes import HostClass
 from hanse.shape.domains import Branch, Leaf, Node, branch, leaf
 from hanse.shape.lens import Table
 from hanse.shape.shape import Group, Shape
-from hanse.shape.solve import Take
+from hanse.shape.take import Take
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,15 @@ their keys, and a key is the content written down, so equal content is equal byt
 change copies only the path from its leaf to the root; what did not change keeps what was computed about it, and so
 does what comes back: lately made domains of equal content are one object.
 
-A domain of lowest domains also has its bins as arrays (`Bins`), so that the capacity of thousands of hosts is a few
-operations on arrays, whatever a request asks for.
+A domain also keeps what is below it in a form that is arrays at a stroke (`levels`), so that the capacity of
+thousands of hosts is a few operations on arrays, whatever a request asks for.
 """
 
 from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple, Union
+from typing import TYPE_CHECKING, Final, Union
 
-import numpy as np
-from numpy.typing import NDArray
-
-from hanse.shape.limits import GPUS_PER_HOST_MAX
+from hanse.shape.levels import Levels, Packed, around, counted, unpacked
 from hanse.shape.varint import ONE_BYTE_MAX, put
 
 if TYPE_CHECKING:
@@ -25,9 +22,6 @@ if TYPE_CHECKING:
     from hanse.shape.lens import Lens
 
 Bin = tuple[int, int, int]  # class, free GPUs, hosts
-Ints = NDArray[np.int64]
-CLASS_STRIDE: Final = GPUS_PER_HOST_MAX + 1
-MEMO_LENSES_MAX: Final = 48
 _LEAVES_KEPT_MAX: Final = 100_000
 _BRANCHES_KEPT_MAX: Final = 4_096
 
@@ -35,74 +29,67 @@ _BRANCHES_KEPT_MAX: Final = 4_096
 class Leaf:
     """A lowest domain: its bins in the order of (class, free GPUs), no bin without hosts."""
 
-    __slots__ = ("_packed", "bins", "hosts", "key", "memo")
+    __slots__ = ("bins", "hosts", "key", "narrow")
 
     def __init__(self, bins: tuple[Bin, ...], key: bytes) -> None:
         self.bins = bins
         self.key = key
         self.hosts: int = sum([b[2] for b in bins])
-        self.memo: dict[Lens, Cap] = {}
-        self._packed: bytes | None = None
+        self.narrow: bytes | None = key[2:] if len(key) == 2 + 3 * len(bins) else None  # see `Packed.bins`
 
     @property
-    def packed(self) -> bytes:
-        """Pairs of 64 bits: the number of a bin (see `bin_number`), its hosts."""
-        if self._packed is None:
-            self._packed = array("q", [x for c, free, n in self.bins for x in (c * CLASS_STRIDE + free, n)]).tobytes()
-        return self._packed
-
-
-class Bins(NamedTuple):
-    """The bins of all lowest domains below a domain, one after the other, as arrays.
-
-    Attributes:
-        numbers: of each bin, class and free GPUs in one (see `bin_number`).
-        hosts: of each bin, in one copy of its lowest domain.
-        sizes: bins of each lowest domain.
-        copies: of each lowest domain, as its parent counts them.
-        all_hosts: of each bin, in all copies of its lowest domain.
-    """
-
-    numbers: Ints
-    hosts: Ints
-    sizes: Ints
-    copies: Ints
-    all_hosts: Ints
+    def wide(self) -> bytes:
+        """See `Packed.bins`."""
+        return array("q", [x for entry in self.bins for x in entry]).tobytes()
 
 
 class Branch:
-    """A domain of domains: (child, copies) in the order of the children's keys."""
+    """A domain of domains: (child, copies) in the order of the children's keys.
 
-    __slots__ = ("_bins", "hosts", "key", "kids", "memo")
+    Attributes:
+        memo: what was seen of it as the root of a group, by lens.
+    """
+
+    __slots__ = ("_levels", "_packed", "hosts", "key", "kids", "memo")
 
     def __init__(self, kids: "tuple[tuple[Node, int], ...]", key: bytes) -> None:
         self.kids = kids
         self.key = key
         self.hosts: int = sum([kid.hosts * copies for kid, copies in kids])
         self.memo: dict[Lens, Cap] = {}
-        self._bins: Bins | None = None
+        self._packed: Packed | None = None
+        self._levels: Levels | None = None
 
     @property
-    def bins(self) -> Bins:
-        """Of a domain whose children are lowest domains: what they are made of."""
-        if self._bins is None:
-            raw = b"".join([kid.packed for kid, _ in self.kids])  # type: ignore[union-attr]
-            pairs = np.ascontiguousarray(np.frombuffer(raw, dtype=np.int64).reshape(-1, 2).T)
-            sizes = np.array([len(kid.bins) for kid, _ in self.kids], dtype=np.int64)
-            copies = np.array([copies for _, copies in self.kids], dtype=np.int64)
-            self._bins = Bins(pairs[0], pairs[1], sizes, copies, pairs[1] * np.repeat(copies, sizes))
-        return self._bins
+    def packed(self) -> Packed:
+        """What is below it, in order, ready to be joined with what its neighbours hold."""
+        if self._packed is None:
+            self._packed = self._pack()
+        return self._packed
+
+    @property
+    def levels(self) -> Levels:
+        """What is below it, as arrays; it must have children."""
+        if self._levels is None:
+            self._levels = unpacked(self.packed)
+        return self._levels
+
+    def _pack(self) -> Packed:
+        copies = [n for _, n in self.kids]
+        lows = [kid for kid, _ in self.kids if isinstance(kid, Leaf)]
+        if not lows:
+            return around([kid.packed for kid, _ in self.kids if isinstance(kid, Branch)], copies)
+        narrow = [low.narrow for low in lows if low.narrow is not None]
+        every = len(narrow) == len(lows)
+        bins = b"".join(narrow if every else [low.wide for low in lows])
+        kids = (counted([len(lows)]), counted([len(low.bins) for low in lows]))
+        return Packed(bins, every, kids, (counted(copies),) if max(copies) > 1 else ())
 
 
 Node = Union[Leaf, Branch]  # noqa: UP007 - a name that can be used before both exist
 
 _leaves: dict[bytes, Leaf] = {}  # equal leaves are one object, so that what was computed about one serves all
 _branches: dict[bytes, Branch] = {}
-
-
-def bin_number(c: int, free: int) -> int:
-    """Class and free GPUs in one number."""
-    return c * CLASS_STRIDE + free
 
 
 def leaf(counts: dict[tuple[int, int], int]) -> Leaf:

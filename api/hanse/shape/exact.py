@@ -127,7 +127,7 @@ class Search:
 
     def _leaf(self, cap: Cap, level: int) -> Table:
         steps = self._steps(cap)
-        hosts, sums = least_sums(cap.census[0], steps * cap.step, exact=self._last)
+        hosts, sums = least_sums(cap.counts(1), steps * cap.step, exact=self._last)
         needs = np.arange(steps + 1) * cap.step
         word, shift = self._packing.counts[level]
         costs = np.zeros((self._packing.words, steps + 1), dtype=np.int64)

@@ -9,7 +9,8 @@ serve, first narrows the choice to the domain with the fewest whole hosts.
 from typing import NamedTuple
 
 from hanse.shape.capacity import Cap
-from hanse.shape.solve import Found, Take, inside_one
+from hanse.shape.solve import inside_one
+from hanse.shape.take import Found, Take
 
 
 class _Spot(NamedTuple):

@@ -44,6 +44,11 @@ class Fit:
     dropped: int = 0
 
     @property
+    def hosts(self) -> int:
+        """Hosts that are used, summed over the sets."""
+        return self.score[2]
+
+    @property
     def levels_used(self) -> tuple[LevelUse, ...]:
         """Domains used by level, coarse to fine, the host last; sets and groups summed."""
         total: dict[str, int] = {}

@@ -21,7 +21,7 @@ from hanse.shape.capacity import Cap, joined
 from hanse.shape.lens import Ladder
 from hanse.shape.refuse import NoFit, refuse_among, refuse_group
 from hanse.shape.seat import Seat, View, exclusive_depths, seat_among
-from hanse.shape.solve import Take
+from hanse.shape.take import Take
 
 ORDERS_MAX: Final = 6  # orders of the sets, in one domain and in the whole pool
 SPOTS_MAX: Final = 12  # domains of one level that are tried
@@ -258,7 +258,7 @@ def _inside(view: View, path: tuple[int, ...]) -> View:
         chain.append(chain[-1].kids[i][0])
     cap = chain[-1]
     for depth in range(len(path) - 2, -2, -1):
-        cap = joined(None, ((cap, 1),), view.lens, depth)
+        cap = joined(((cap, 1),), view.lens, depth)
     return View(view.group, view.rungs, view.lens, cap, view.depth)
 
 

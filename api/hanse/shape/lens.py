@@ -17,7 +17,7 @@ from hanse.model.resources import CPU, MEMORY
 from hanse.model.selectors import untolerated
 from hanse.shape.ask import SetAsk
 from hanse.shape.classes import Answer, HostClass, label_hash
-from hanse.shape.domains import CLASS_STRIDE, Ints, bin_number
+from hanse.shape.levels import CLASS_STRIDE, Ints, bin_number
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
 _LENSES_KEPT_MAX: Final = 20_000
@@ -63,6 +63,7 @@ class Lens:
         caps: by depth, the most pods that one domain may be given, 0 for any number; () for none at all.
         ragged: the layers of a set whose last slice is smaller; such a lens itself counts as if there were none.
         rich: by class, its rank by what a host offers for each GPU; () if hosts are counted one by one.
+        rounds: some domain may hold less than its parts.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -75,8 +76,10 @@ class Lens:
     ragged: "Layers | None" = None
     rich: tuple[int, ...] = ()
     bins: "BinTables" = field(init=False, repr=False)
+    rounds: bool = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "rounds", any(self.floors) or self.exclusive >= 0 or bool(self.caps))
         object.__setattr__(self, "bins", bin_tables(self.rows, self.full))
 
 
@@ -241,6 +244,7 @@ class Table:
     open_ended: bool = False
     _rows: dict[int, Rows | Refused] = field(default_factory=dict, repr=False)
     _lenses: dict[tuple[int, Ladder], Lens | Refused] = field(default_factory=dict, repr=False)
+    _offers: list[tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=list, repr=False)
 
     def lens(self, ask: SetAsk, rungs: Ladder) -> Lens | Refused:
         """How the set sees hosts of this table in a tree with these levels."""
@@ -284,10 +288,10 @@ class Table:
             return Reason.SELECTOR, (), True
         if untolerated(cls.taints, ask.tolerations) is not None:
             return Reason.TAINT, (), True
-        row = cls.pods_per_host(ask.pod)
+        row, exact = cls.room(ask.pod)
         if not any(row):
             return Reason.RESOURCES, (), True
-        return Reason.UNSPECIFIED, row, match is Answer.YES and ask.devices is None and cls.is_exact(ask.pod)
+        return Reason.UNSPECIFIED, row, match is Answer.YES and ask.devices is None and exact
 
     def is_exact(self, ask: SetAsk) -> bool:
         """Whether a shape says all there is to say about a set, whatever the value of a label it is pinned to."""
@@ -310,6 +314,12 @@ class Table:
                 return Answer.NO
         return worst
 
+    def _offered(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """By class, the GPUs of a host, and how rich it is beside them."""
+        if not self._offers:
+            self._offers.append((tuple([cls.gpus for cls in self.classes]), _richness(self.classes)))
+        return self._offers[0]
+
     def _project(self, ask: SetAsk, rungs: Ladder) -> Lens | Refused:
         counted = self.rows(ask)
         if isinstance(counted, Refused):
@@ -317,11 +327,11 @@ class Table:
         layers = layered(ask, rungs)
         if isinstance(layers, Refused):
             return layers
-        full = tuple(cls.gpus for cls in self.classes)
         seen = layers.bare if ask.ragged else layers
-        rows = tuple(_host_row(row, seen) for row in counted.rows)
         ragged = layers if ask.ragged else None
-        return _lens(rows, full, seen, certain=counted.certain, ragged=ragged, rich=_richness(self.classes))
+        full, rich = self._offered()
+        rows = _host_rows(counted.rows, seen)
+        return _lens(rows, full, seen, certain=counted.certain, ragged=ragged, rich=rich)
 
 
 def _richness(classes: tuple[HostClass, ...]) -> tuple[int, ...]:
@@ -345,6 +355,11 @@ def _refusal(reason: Reason, ask: SetAsk) -> str:
             return f"every host of flavor {ask.flavor} that matches carries a taint that is not tolerated"
         case _:
             return f"no host of flavor {ask.flavor} holds one pod even when it is empty"
+
+
+@lru_cache(maxsize=4_096)
+def _host_rows(rows: tuple[tuple[int, ...], ...], layers: "Layers") -> tuple[tuple[int, ...], ...]:
+    return tuple([_host_row(row, layers) for row in rows])
 
 
 def _host_row(row: tuple[int, ...], layers: "Layers") -> tuple[int, ...]:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from hanse.shape.capacity import Cap
 from hanse.shape.lens import Layers
-from hanse.shape.solve import Cost, Found, Take, solve
+from hanse.shape.solve import solve
+from hanse.shape.take import Cost, Found, Take
 from hanse.shape.tightest import least_sums
 
 Prices = NDArray[np.int64]  # packed costs
@@ -244,7 +245,7 @@ class _Search:
             return ()
         full = tuple([(size, many, i, 0, 0) for size, many, i in sorted(hist, key=_largest_first)])
         fit = sum([size * many for size, many, _ in hist])
-        found = solve(Cap(None, fit, (), full, step=1, peak=(fit, full[0][0]), free=0), pods)
+        found = solve(Cap(fit, (), full, step=1, peak=(fit, full[0][0])), pods)
         self._held[-1] += found.cost[-1]
         return found.take.hosts
 

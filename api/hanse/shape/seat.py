@@ -4,13 +4,15 @@ from typing import Final, NamedTuple
 
 from hanse.shape.ask import SetAsk
 from hanse.shape.balanced import balance, deal
-from hanse.shape.capacity import Cap, capacity, joined
+from hanse.shape.capacity import Cap, joined
 from hanse.shape.fill import filled
 from hanse.shape.lens import Ladder, Lens, Refused
 from hanse.shape.ragged import solve_ragged
+from hanse.shape.seen import capacity
 from hanse.shape.shape import Shape
 from hanse.shape.single import on_one_host, score
-from hanse.shape.solve import Cost, Found, Take, solve
+from hanse.shape.solve import solve
+from hanse.shape.take import Cost, Found, Take
 
 SEARCH_CELLS_MAX: Final = 20_000  # domains times pods of a spread gang up to which all choices are searched
 
@@ -63,7 +65,7 @@ def views(shape: Shape, s: SetAsk) -> list[View]:
             continue
         lens = shape.table.lens(s, rungs)
         if not isinstance(lens, Refused):
-            out.append(View(g, rungs, lens, capacity(group.root, lens, -1), depth))
+            out.append(View(g, rungs, lens, capacity(group.root, lens), depth))
     if s.preferred and not any(group.rungs.find(s.preferred) is not None for group in shape.groups):
         return []
     return out
@@ -172,7 +174,7 @@ def _across(s: SetAsk, seen: list[View], exclusive: tuple[int, ...]) -> Seat:
         for i, (kid, copies) in enumerate(v.cap.kids):
             kids.append((_deepened(kid, deepest), copies))
             origin.append((v, i))
-    whole = joined(None, tuple(kids), seen[0].lens, -1)
+    whole = joined(tuple(kids), seen[0].lens, -1)
     found = solve(whole, s.count)
     takes: dict[int, list[tuple[int, int, Take]]] = {}
     for at, copies, below in found.take.kids:
@@ -221,23 +223,20 @@ def _deepened(cap: Cap, height: int) -> Cap:
     if not cap.kids:
         while cap.height < height:
             cap = Cap(
-                None, cap.fit, ((cap, 1),), (), step=cap.step, peak=(cap.fit, *cap.peak), free=cap.free,
-                whole=cap.whole, whole_hosts=cap.whole_hosts, capped=cap.capped,
+                cap.fit, ((cap, 1),), (), step=cap.step, peak=(cap.fit, *cap.peak), facts=cap.facts,
+                capped=cap.capped, doubled=True,
             )  # fmt: skip
         return cap
     kids = tuple([(_deepened(kid, height - 1), copies) for kid, copies in cap.kids])
     peak = (*cap.peak[:-1], *(cap.peak[-2:-1] * (height - cap.height)), cap.peak[-1])
-    return Cap(
-        cap.node, cap.fit, kids, (), step=cap.step, peak=peak, free=cap.free,
-        whole=cap.whole, whole_hosts=cap.whole_hosts, capped=cap.capped,
-    )  # fmt: skip
+    return Cap(cap.fit, kids, (), step=cap.step, peak=peak, facts=cap.facts, capped=cap.capped)
 
 
 def _stripped(cap: Cap, take: Take) -> Take:
     """Undoes `_deepened` in a take."""
     if not cap.kids:
         return take
-    if cap.node is None:
+    if cap.doubled:
         return _stripped(cap.kids[0][0], take.kids[0][2])
     return Take((), tuple([(i, n, _stripped(cap.kids[i][0], below)) for i, n, below in take.kids]))
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from hanse.shape.bounds import best_above, heap
 from hanse.shape.capacity import Cap
-from hanse.shape.domains import Ints
+from hanse.shape.levels import Ints
 
 SETS_MAX = 1_000  # sets of children that are looked at
 FRUGAL_MAX = 2_000  # sets that `frugal_sets` keeps at any time

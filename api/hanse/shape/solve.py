@@ -13,17 +13,19 @@ Which domain is chosen depends on capacities and on canonical order alone, never
 """
 
 from collections.abc import Iterable, Iterator
-from enum import IntEnum, unique
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final
 
 import numpy as np
 
 from hanse.shape.bounds import cannot_do_with, heap, least_below
 from hanse.shape.capacity import Cap, Counts, Pooled
 from hanse.shape.exact import Search
-from hanse.shape.lens import Lens
+from hanse.shape.quick import quick
+from hanse.shape.seen import Ranged
 from hanse.shape.sets import Bound, frugal_sets, in_order, least_parts, sets_of
 from hanse.shape.subsets import best_children, is_heap
+from hanse.shape.take import Cost, Found, Proof, Take
 from hanse.shape.tightest import fewest, least_sum, tightest
 
 TRIES_MAX: Final = 48  # sets of children that are worked out before the search takes over
@@ -32,88 +34,6 @@ FEW_CHILDREN_MAX: Final = 64  # that are put in order one by one
 LOW_HEIGHT: Final = 2  # of a domain whose children are lowest domains
 SHORTS_MAX: Final = 12  # children that the greedy choice leaves room in, one after the other
 SPARE_STEPS_MAX: Final = 12  # steps that a set of children may hold beyond what is wanted, for it to be worked out
-
-Cost = tuple[int, ...]  # counts at 1, 2, … levels below and hosts, then summed fits of the same
-
-
-class Take:
-    """What is used of one domain: hosts of a lowest domain, children of any other. Equal if these are.
-
-    Attributes:
-        of: for everything that a domain holds, which is written down only when somebody asks: its parent and its
-            index below it.
-    """
-
-    __slots__ = ("_hosts", "_kids", "of")
-
-    def __init__(
-        self,
-        hosts: tuple[tuple[int, int, int], ...] = (),
-        kids: "tuple[tuple[int, int, Take], ...]" = (),
-        of: tuple[Cap, int] | None = None,
-    ) -> None:
-        self.of = of
-        self._hosts: tuple[tuple[int, int, int], ...] | None = hosts if of is None else None
-        self._kids: tuple[tuple[int, int, Take], ...] | None = kids if of is None else None
-
-    @property
-    def hosts(self) -> tuple[tuple[int, int, int], ...]:
-        """(index of the bin, hosts, pods on each of them)."""
-        if self._hosts is None:
-            assert self.of is not None
-            self._hosts = tuple([(i, n, most) for most, n, i, _, _ in self.of[0].kids[self.of[1]][0].hist])
-        return self._hosts
-
-    @property
-    def kids(self) -> "tuple[tuple[int, int, Take], ...]":
-        """(index of the child, copies, what each of them gives)."""
-        if self._kids is None:
-            assert self.of is not None
-            self._kids = _every_kid(self.of[0].kids[self.of[1]][0]) if self.of[0].height > LOW_HEIGHT else ()
-        return self._kids
-
-    @property
-    def lens(self) -> Lens | None:
-        """Of a lowest domain of which all hosts are used that hold a pod, the lens that says how many."""
-        return self.of[0].lens if self.of is not None and self.of[0].height == LOW_HEIGHT else None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Take) and self.hosts == other.hosts and self.kids == other.kids
-
-    def __hash__(self) -> int:
-        return hash((self.hosts, self.kids))
-
-    def __repr__(self) -> str:
-        return f"Take({self.hosts!r}, {self.kids!r})"
-
-
-def _every_kid(cap: Cap) -> tuple[tuple[int, int, Take], ...]:
-    fits, copies = cap.parts(1)
-    every = enumerate(zip(fits.tolist(), copies.tolist(), strict=True))
-    return tuple([(i, n, Take(of=(cap, i))) for i, (fit, n) in every if fit])
-
-
-@unique
-class Proof(IntEnum):
-    """What was needed to know that a placement is the cheapest; the largest of all that it is made of."""
-
-    CERTIFICATE = 0
-    CLOSED_FORM = 1
-    SEARCH = 2
-
-
-class Found(NamedTuple):
-    """A placement of the wanted pods in one domain, and its cost."""
-
-    cost: Cost
-    take: Take
-    proof: Proof = Proof.CERTIFICATE
-
-
-def pods_of(take: Take) -> int:
-    """Pods of a take."""
-    on_hosts = sum([hosts * pods for _, hosts, pods in take.hosts])
-    return on_hosts + sum([copies * pods_of(below) for _, copies, below in take.kids])
 
 
 def solve(cap: Cap, n: int) -> Found:
@@ -127,13 +47,12 @@ def solve(cap: Cap, n: int) -> Found:
 def _solved(cap: Cap, n: int) -> Found:
     if not cap.kids:
         return _on_hosts(cap, n)
-    if cap.peak[1] >= n:
-        return _in_one(cap, n)
-    return _over_many(cap, n)
+    found = quick(cap, n) if isinstance(cap, Ranged) and not cap.capped else None
+    return found or (_in_one(cap, n) if cap.peak[1] >= n else _over_many(cap, n))
 
 
 def _on_hosts(cap: Cap, n: int) -> Found:
-    chosen = tightest(cap.census[0], n)
+    chosen = tightest(cap.counts(1), n)
     hosts = sum(chosen.values())
     total = sum([size * many for size, many in chosen.items()])
     rest = total - n
@@ -230,7 +149,7 @@ def inside_one(cost: Cost, fit: int) -> Cost:
 
 
 def _over_many(cap: Cap, n: int) -> Found:
-    count = fewest(cap.census[0], n)
+    count = fewest(cap.counts(1), n)
     if cap.capped:  # what follows takes children for the sum of their parts, but for the bounds of the proof
         quick = _greedy(cap, n, count)
         return quick if _proven(cap, n, quick.cost) else _by_search(cap, n, quick)
@@ -259,7 +178,7 @@ def _by_search(cap: Cap, n: int, found: Found) -> Found:
         better = _searched(Search(cap, n, last=last), cap, 0, n)
         if better.cost < found.cost:
             found = better
-        if not last and found.cost[-1] <= least_sum(cap.census[-1], n):
+        if not last and found.cost[-1] <= least_sum(cap.counts(cap.height), n):
             break
     return found._replace(proof=Proof.SEARCH)
 
@@ -361,14 +280,14 @@ def _by_children(cap: Cap, n: int) -> Found | None:
         return None
     found = _as_one_heap(cap, kids, n)
     # if more is used than must be, another choice of equal cost so far might leave less
-    return None if found.cost[cap.height + 1] > least_sum(cap.census[1], n) else found
+    return None if found.cost[cap.height + 1] > least_sum(cap.counts(2), n) else found
 
 
 def _as_one_heap(cap: Cap, kids: dict[int, int], n: int) -> Found:
     """The best place in exactly these children (copies of each), if their parts may be used in any number."""
     heap_of: dict[int, int] = {}
     for i, copies in kids.items():
-        for size, many in cap.kids[i][0].census[0]:
+        for size, many in cap.kids[i][0].counts(1):
             heap_of[size] = heap_of.get(size, 0) + many * copies
     parts = tightest(tuple(sorted(heap_of.items(), reverse=True)), n)
     total = sum([size * many for size, many in parts.items()])
@@ -383,7 +302,7 @@ def _shared_out(cap: Cap, kids: dict[int, int], parts: dict[int, int], rest: int
         kid = cap.kids[i][0]
         for _ in range(copies):
             pods = 0
-            for size, many in kid.census[0]:
+            for size, many in kid.counts(1):
                 use = min(many, parts.get(size, 0))
                 if use:
                     parts[size] -= use
@@ -452,7 +371,7 @@ def _greedy(cap: Cap, n: int, count: int) -> Found:
 
 def _chosen(cap: Cap, n: int) -> list[tuple[int, int]]:
     """(child, copies) of the tightest sum; of children that hold the same, those with the fewest hosts."""
-    wanted = tightest(cap.census[0], n)
+    wanted = tightest(cap.counts(1), n)
     fits, copies = cap.parts(1)
     every = zip(fits.tolist(), heap(cap, cap.height - 1).held, range(len(fits)), copies.tolist(), strict=True)
     chosen: list[tuple[int, int]] = []
@@ -498,4 +417,13 @@ def _everything(cap: Cap, i: int) -> Found:
     totals = [parts.total[i] for parts in below]
     if totals.count(fit) != len(totals):
         return solve(cap.kids[i][0], fit)
-    return Found((*[parts.held[i] for parts in below], *totals), Take(of=(cap, i)))
+    return Found((*[parts.held[i] for parts in below], *totals), _all_of(cap, i))
+
+
+def _all_of(cap: Cap, i: int) -> Take:
+    """Every pod that a child holds, if none of its parts are rounded away."""
+    return Take(all_of=partial(_child, cap, i), lens=cap.lens if cap.height == LOW_HEIGHT else None)
+
+
+def _child(cap: Cap, i: int) -> Cap:
+    return cap.kids[i][0]

@@ -55,19 +55,19 @@ def is_heap(cap: Cap) -> bool:
         return False
     if cap.height == 2:
         return True
-    alike = len(cap.census[-1]) == 1
-    return alike and (kid.step == 1 or kid.step % cap.census[-1][0][0] == 0)
+    alike = len(cap.counts(cap.height)) == 1
+    return alike and (kid.step == 1 or kid.step % cap.counts(cap.height)[0][0] == 0)
 
 
 def best_children(cap: Cap, n: int) -> dict[int, int] | None:
     """Copies of each child in the best choice, if it can be proven; n must not fit into one child."""
-    count = fewest(cap.census[0], n)
+    count = fewest(cap.counts(1), n)
     rows = _rows(cap, count)
     if rows is None:
         return None
     most = best_above(cap, 1, count)
     least = least_below(cap, 1, count, n)
-    lightest = sum([size * many for size, many in tightest(cap.census[0], n).items()])
+    lightest = sum([size * many for size, many in tightest(cap.counts(1), n).items()])
     for parts in range(least, least + ROUNDS_MAX):
         if cannot_do_with(cap, 1, count, n, parts):
             continue

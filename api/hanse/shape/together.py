@@ -42,7 +42,7 @@ from hanse.shape.mixes import (
     is_held,
 )
 from hanse.shape.seat import View
-from hanse.shape.solve import Cost
+from hanse.shape.take import Cost
 from hanse.shape.tightest import fewest
 
 WORK_MAX: Final = 1_000_000

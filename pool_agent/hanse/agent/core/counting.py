@@ -62,9 +62,9 @@ def _cap(domain: Domain, leaves: "Iterator[_Leaf]", lens: Lens, depth: int) -> C
     """The capacity of a domain; `leaves` come in the order of paths."""
     if domain.kids or domain.parent is None:
         kids = tuple([(_cap(domain.kids[name], leaves, lens, depth + 1), 1) for name in sorted(domain.kids)])
-        return joined(None, kids, lens, depth)
+        return joined(kids, lens, depth)
     low = next(leaves)
-    return lowest(None, low.hist, lens, depth, free=low.free, whole=low.whole, whole_hosts=low.whole_hosts)
+    return lowest(low.hist, lens, depth, free=low.free, whole=low.whole, whole_hosts=low.whole_hosts)
 
 
 class _Leaf(NamedTuple):

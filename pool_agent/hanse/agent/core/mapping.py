@@ -18,8 +18,9 @@ from hanse.agent.core.places import HostRuns, Stretch
 from hanse.agent.core.scores import Merit, mean_merit
 from hanse.agent.core.topology import Domain, lowest
 from hanse.model.ids import NodeName
-from hanse.shape.domains import Branch, Leaf, bin_number
-from hanse.shape.solve import Take, pods_of
+from hanse.shape.domains import Branch, Leaf
+from hanse.shape.levels import bin_number
+from hanse.shape.take import Take, pods_of
 
 _NO_STEPS: Final[Mapping[int, tuple[int, ...]]] = MappingProxyType({})
 Runs = list[tuple[NodeName, int]]  # (node, pods) in the order of ranks
@@ -78,14 +79,17 @@ def _spots(inventory: Inventory, domain: Domain, take: Take, out: Spots, steps: 
     used: dict[int, int] = {}
     chosen: list[tuple[bool, str, Domain, Take]] = []
     for i, copies, below in take.kids:
-        alike = _best_first(inventory, domain.alike(node.kids[i][0].key))
+        alike = domain.alike(node.kids[i][0].key)
+        if inventory.scores and len(alike) > 1:
+            alike = _best_first(inventory, alike)
         if len(alike) > copies:
             first = used.get(i, 0)
             used[i] = first + copies
             alike = alike[first : first + copies]
-        short = _is_short(below, steps)
+        short = bool(steps) and _is_short(below, steps)
         chosen.extend([(short, kid.name, kid, below) for kid in alike])
-    chosen.sort(key=_first)
+    if len(chosen) > 1:
+        chosen.sort(key=_first)
     for _, _, kid, below in chosen:
         _spots(inventory, kid, below, out, steps[1:])
 
@@ -157,8 +161,6 @@ def _names(inventory: Inventory, slots: Iterable[int]) -> list[NodeName]:
 
 def _best_first(inventory: Inventory, alike: list[Domain]) -> list[Domain]:
     """Domains that are alike, which come by name, the best ones first."""
-    if not inventory.scores or len(alike) < 2:
-        return alike
     return sorted(alike, key=lambda domain: mean_merit(_merits(inventory, domain)))
 
 

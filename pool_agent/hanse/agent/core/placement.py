@@ -78,7 +78,7 @@ def _by_shape(inventory: Inventory, ask: Ask) -> Placement | NoFit:
     asked = ask.without(found.dropped)
     sets: list[SetPlacement] = []
     held: list[SetPlacement] = []
-    if len(ask.sets) == 1 and len(found.decision.sets[0].takes) == 1 and not ask.sets[0].exclusive:
+    if len(ask.sets) == 1 and found.hosts == 1 and not ask.sets[0].exclusive:
         group, take = found.decision.sets[0].takes[0]
         small = among_equals(inventory, ask.index[0], ask.sets[0], group, take)
         if small is not None:

@@ -15,10 +15,11 @@ from hanse.agent.core.topology import Domain
 from hanse.agent.core.usable import Mask
 from hanse.model.resources import GPU_MILLI
 from hanse.shape.ask import SetAsk
-from hanse.shape.domains import Branch, Leaf, bin_number
+from hanse.shape.domains import Branch, Leaf
 from hanse.shape.lens import Ladder, Refused, ladder, layered
+from hanse.shape.levels import bin_number
 from hanse.shape.refuse import NoFit, refuse_lone
-from hanse.shape.solve import Take
+from hanse.shape.take import Take
 
 EQUAL_HOSTS_MAX: Final = 256  # hosts equal in shape that are looked at in detail
 

@@ -16,7 +16,8 @@ from typing import Final
 from hanse.agent.core.dialects import SAME_AS, UNKNOWN_VALUES
 from hanse.model.ids import NodeName
 from hanse.model.placement import Level
-from hanse.shape.domains import Branch, Leaf, Node, bin_number, branch_of, leaf
+from hanse.shape.domains import Branch, Leaf, Node, branch_of, leaf
+from hanse.shape.levels import bin_number
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
 UNKNOWN_PREFIX = "?"
@@ -156,7 +157,8 @@ class Domain:
 
     def alike(self, key: bytes) -> "list[Domain]":
         """The children with this key, by name. The shape of this domain must be up to date."""
-        return [self.kids[name] for name in sorted(self._counts[key][1])]
+        names = self._counts[key][1]
+        return [self.kids[name] for name in (sorted(names) if len(names) > 1 else names)]
 
     def remove(self, name: str) -> None:
         """Forgets a child."""
