@@ -73,6 +73,12 @@ async def read_queue_names(store: Store) -> list[str]:
     return [_name(kv) for kv in page.items]
 
 
+async def read_aliases(store: Store) -> dict[QueueName, QueueName]:
+    """Queues by their aliases; of two that were given one alias at the same moment, the first by name."""
+    queues = await read_queues(store)
+    return {QueueName(alias): name for name in sorted(queues, reverse=True) for alias in queues[name].value.aliases}
+
+
 def queue_not_found(name: str, known: list[str], *, path: str = "queue") -> NotFound:
     """The one sentence for a queue that is not there."""
     hint = did_you_mean(name, known)

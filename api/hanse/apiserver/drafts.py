@@ -81,7 +81,7 @@ def draft(
     Raises:
         InvalidArgument: reason SPEC_TOO_LARGE.
     """
-    body = message.SerializeToString(deterministic=True)
+    body = _named(message, accepted.spec.queue).SerializeToString(deterministic=True)
     keep_spec(body, accepted.spec)
     trace = origin.trace or TRACER.own(job)
     stored = encode_spec(SpecEnvelope(origin.principal, origin.request_id, trace, body, origin.retry_of))
@@ -98,6 +98,16 @@ def draft(
         Put(keys.name(accepted.spec.name, job), INDEX_VALUE),
     )
     return Draft(index, job, accepted.spec.queue, ops, _bytes(ops, accepted.spec.queue), trace)
+
+
+def _named(message: job_spec_pb2.JobSpec, queue: QueueName) -> job_spec_pb2.JobSpec:
+    """The spec under its queue's own name, whatever alias it gave."""
+    if message.queue == queue:
+        return message
+    named = job_spec_pb2.JobSpec()
+    named.CopyFrom(message)
+    named.queue = queue
+    return named
 
 
 def _bytes(ops: tuple[Put, ...], queue: QueueName) -> int:

@@ -26,7 +26,7 @@ from hanse.apiserver.giving import forgotten, gift, named_holder
 from hanse.apiserver.pages import PageToken, page_size, read_token, write_token
 from hanse.apiserver.pending import count
 from hanse.apiserver.ports import FleetView
-from hanse.apiserver.references import check_cohort, check_flavors, check_revision
+from hanse.apiserver.references import check_aliases, check_cohort, check_flavors, check_revision
 from hanse.apiserver.requests import Request
 from hanse.apiserver.writes import WRITE_TRIES_MAX, PlannedWrite, Writer, gave_up
 from hanse.kit.clock import Clock
@@ -221,6 +221,8 @@ class QueueService:
         check_flavors(queue.quotas, await read_flavors(self._store), path="queue.quotas")
         if queue.cohort:
             check_cohort(queue.cohort, await read_cohorts(self._store), path="queue.cohort")
+        others = await read_queues(self._store)
+        check_aliases(queue, [others[name].value.queue(name) for name in others], path="queue.aliases")
 
     async def _with_status(self, message: queue_pb2.Queue) -> queue_pb2.Queue:
         uid = QueueUid(message.uid)

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hanse.apiserver.suggest import did_you_mean, listed
-from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound
+from hanse.model.errors import AlreadyExists, FailedPrecondition, InvalidArgument, NotFound
 from hanse.model.ids import FlavorName
 from hanse.model.names import quoted
-from hanse.model.queue import Cohort, FlavorQuota
+from hanse.model.queue import Cohort, FlavorQuota, Queue
 
 COHORT_DEPTH_MAX: Final = 16
 
@@ -31,6 +31,20 @@ def check_cohort(name: str, known: Iterable[str], *, path: str) -> None:
     if name not in there:
         hint = did_you_mean(name, there) or f"; there is {listed(there)}"
         raise NotFound(f"cohort {quoted(name)} does not exist{hint}", reason="COHORT_UNKNOWN", path=path)
+
+
+def check_aliases(queue: Queue, known: Iterable[Queue], *, path: str) -> None:
+    """Raises AlreadyExists: reason ALIAS_TAKEN; a name or an alias means one queue."""
+    for other in known:
+        if other.name == queue.name:
+            continue
+        taken = sorted(({queue.name, *queue.aliases} & set(other.aliases)) | ({other.name} & set(queue.aliases)))
+        if taken:
+            raise AlreadyExists(
+                f"{quoted(taken[0])} means queue {quoted(other.name)} already; choose another name",
+                reason="ALIAS_TAKEN",
+                path=path,
+            )
 
 
 def check_acyclic(cohorts: Mapping[str, Cohort], changed: Iterable[str], *, path: str = "cohort.parent") -> None:

@@ -30,7 +30,7 @@ import msgspec
 from hanse.api.v1 import job_service_pb2, job_spec_pb2
 from hanse.apiserver.batches import Memo, answer, check_batch, id_of, memo_of, named_twice, queue_full
 from hanse.apiserver.capacity import EmptyFleet
-from hanse.apiserver.catalog import Stored, read_queue_names, read_terms
+from hanse.apiserver.catalog import Stored, read_aliases, read_queue_names, read_terms
 from hanse.apiserver.commits import GroupCommitter, Unit
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.drafts import Draft, Origin, draft, units
@@ -168,16 +168,22 @@ class Submitter:
 
     async def _world(self, message: job_service_pb2.SubmitJobsRequest) -> World:
         names = sorted({QueueName(spec.queue) for spec in message.jobs if is_subdomain(spec.queue)})
-        read, terms = await asyncio.gather(
-            self._store.read([keys.queue(name) for name in names]), read_terms(self._store)
-        )
-        queues = {
+        queues, terms = await asyncio.gather(self._queues(names), read_terms(self._store))
+        missing = [name for name in names if name not in queues]
+        if not missing:
+            return World(queues, terms, self._fleet.offers(), self._empty, self._templates)
+        aliases, known = await asyncio.gather(read_aliases(self._store), read_queue_names(self._store))
+        meant = {name: aliases[name] for name in missing if name in aliases}
+        queues |= await self._queues(sorted(set(meant.values())))
+        return World(queues, terms, self._fleet.offers(), self._empty, self._templates, known, meant)
+
+    async def _queues(self, names: Sequence[QueueName]) -> dict[QueueName, Stored[QueueValue]]:
+        read = await self._store.read([keys.queue(name) for name in names])
+        return {
             name: Stored(decode(kv.value, QueueValue), kv.mod_revision)
             for name in names
             if (kv := read.items.get(keys.queue(name))) is not None
         }
-        known = await read_queue_names(self._store) if len(queues) < len(names) else []
-        return World(queues, terms, self._fleet.offers(), self._empty, self._templates, known)
 
     async def _vet(
         self, message: job_service_pb2.SubmitJobsRequest, world: World
@@ -194,7 +200,7 @@ class Submitter:
             else:
                 accepted[index] = result
         await self._refuse_overflow(memo, accepted)
-        memo.queues.update({str(a.spec.queue): str(a.queue.uid) for a in accepted.values()})
+        memo.queues.update({message.jobs[index].queue: str(a.queue.uid) for index, a in accepted.items()})
         return memo, accepted
 
     async def _refuse_overflow(self, memo: Memo, accepted: dict[int, Accepted]) -> None:

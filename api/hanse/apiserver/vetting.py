@@ -6,7 +6,7 @@ that queue's pools would know.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hanse.api.v1 import job_spec_pb2
 from hanse.apiserver.capacity import EmptyFleet, NeverFits
@@ -31,6 +31,7 @@ class World:
     Attributes:
         queues: those that the batch names and that exist.
         queue_names: every queue, for "did you mean"; read only if one is missing.
+        meant: queues by the aliases of them that the batch names.
         found: queues that a job of the batch has named already.
         levels: keys and aliases that a request may name; empty while no pool has told its levels.
     """
@@ -41,6 +42,7 @@ class World:
     empty: EmptyFleet
     templates: Templates
     queue_names: list[str] = field(default_factory=list)
+    meant: Mapping[QueueName, QueueName] = field(default_factory=dict)
     found: dict[QueueName, Queue] = field(default_factory=dict)
     levels: frozenset[str] = field(init=False)
 
@@ -74,8 +76,8 @@ def vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool = True) 
 
 def _vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool) -> Accepted:
     template = world.templates.read(message)
-    spec = template.spec
-    queue = _queue(spec, world)
+    queue = _queue(template.spec, world)
+    spec = template.spec if template.spec.queue == queue.name else replace(template.spec, queue=queue.name)
     priority = _priority(spec, world.terms)
     _flavors(spec, world.terms)
     _levels(spec, world)
@@ -91,12 +93,13 @@ def _queue(spec: JobSpec, world: World) -> Queue:
     known = world.found.get(spec.queue)
     if known is not None:
         return known
-    stored = world.queues.get(spec.queue)
+    name = world.meant.get(spec.queue, spec.queue)
+    stored = world.queues.get(name)
     if stored is None:
         raise queue_not_found(spec.queue, world.queue_names)
     if stored.value.closing:
         raise queue_closing(spec.queue)
-    queue = world.found[spec.queue] = stored.value.queue(spec.queue)
+    queue = world.found[spec.queue] = stored.value.queue(name)
     return queue
 
 

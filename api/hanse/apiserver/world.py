@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hanse.apiserver.catalog import Stored, read_cohorts, read_flavors, read_priorities, read_queues
-from hanse.apiserver.references import check_acyclic, check_cohort, check_flavors, check_unused
+from hanse.apiserver.references import check_acyclic, check_aliases, check_cohort, check_flavors, check_unused
 from hanse.model.errors import InvalidArgument, ResourceExhausted
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.names import quoted
@@ -73,6 +73,7 @@ class Everything:
                 check_flavors(value.quotas, self._flavor_names, path=f"{path}.quotas")
                 if value.cohort:
                     check_cohort(value.cohort, self.cohorts, path=f"{path}.cohort")
+                check_aliases(value, self.queues.values(), path=f"{path}.aliases")
 
     def check_removed(self, what: str, name: str) -> None:
         """Raises FailedPrecondition: reason IN_USE; another object names the flavor or cohort."""

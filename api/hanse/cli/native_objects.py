@@ -42,6 +42,7 @@ def _document(one: "ResourceSpec") -> dict[str, object]:
                 held=one.held,
                 limits=_limits(one.limits),
                 labels=dict(one.labels),
+                aliases=list(one.aliases),
             )
 
 

@@ -7,7 +7,7 @@
 | ResourceFlavor | Flavor: its node labels; one without any takes what no other matches, so it is asked last |
 | WorkloadPriorityClass, and PriorityClass of `scheduling.k8s.io` | PriorityClass |
 | Topology | levels, coarse to fine, for the settings of agents that shall not find them in the nodes' labels |
-| LocalQueue | nothing of its own: jobs name the ClusterQueue |
+| LocalQueue | an alias of its queue: jobs may go on naming it |
 | AdmissionCheck | nothing: named |
 
 A pod has one flavor here. Where a ClusterQueue takes cpu from one resource group and devices from another, the pods
@@ -80,6 +80,7 @@ class ImportedConfig:
 class _Found:
     objects: list[ResourceSpec] = field(default_factory=list)
     levels: list[ImportedLevels] = field(default_factory=list)
+    aliases: dict[str, tuple[str, Field]] = field(default_factory=dict)
     notes: Notes = field(default_factory=Notes)
 
 
@@ -96,8 +97,28 @@ def read_kueue(text: str | bytes, *, filename: str = "") -> ImportedConfig:
         with telling_which(documents):
             for document in documents:
                 _read(document, seen, found)
-    objects = _ordered(found.objects)
+    _lonely(found)
+    objects = _ordered([_aliased(one, found) for one in found.objects])
     return ImportedConfig(objects, _implied(objects), tuple(found.levels), found.notes.all())
+
+
+def _aliased(one: ResourceSpec, found: _Found) -> ResourceSpec:
+    """A queue with the LocalQueues that stand for it; namespaces are not told apart, because jobs name none."""
+    if not isinstance(one, QueueSpec):
+        return one
+    names = sorted(alias for alias, (target, _) in found.aliases.items() if target == one.name)
+    return replace(one, aliases=tuple(names))
+
+
+def _lonely(found: _Found) -> None:
+    """Names LocalQueues of queues that the file does not describe."""
+    there = {one.name for one in found.objects if isinstance(one, QueueSpec)}
+    for alias, (target, where) in found.aliases.items():
+        if target not in there:
+            advice = (
+                f"add {quoted(alias)} to the aliases of queue {quoted(target)}, which this file does not describe"
+            )
+            found.notes.unmapped(where, advice)
 
 
 def _implied(objects: Sequence[ResourceSpec]) -> tuple[Cohort, ...]:
@@ -283,9 +304,12 @@ def _local_queue(owner: Field, name: Field, found: _Found) -> None:
     why = {"stopPolicy": "hold the queue itself: `hanse hold --queue`", "fairSharing": _FAIR_WHY}
     audit(spec, found.notes, mapped=("clusterQueue",), why=why)
     target = spec.need("clusterQueue", "no clusterQueue; say which one it stands for")
-    if target.text() != name.text():
+    if target.text() == name.text():
+        return
+    known = found.aliases.setdefault(name.text(), (target.text(), target))
+    if known[0] != target.text():
         found.notes.unmapped(
-            target, f"jobs that name {quoted(name.text())} are to name {quoted(target.text())} instead"
+            target, f"{quoted(name.text())} means {quoted(known[0])} by line {known[1].line} already"
         )
 
 

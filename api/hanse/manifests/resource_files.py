@@ -50,10 +50,13 @@ class QueueSpec:
     held: bool = False
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     limits: QueueLimits = NO_LIMITS
+    aliases: tuple[str, ...] = ()
 
     def to_queue(self, uid: QueueUid) -> Queue:
         """The queue under the uid that the server gave it."""
-        return Queue(uid, self.name, self.cohort, self.quotas, self.held, self.labels, self.limits)
+        return Queue(
+            uid, self.name, self.cohort, self.quotas, self.held, self.labels, self.limits, aliases=self.aliases
+        )
 
 
 ResourceSpec = QueueSpec | Cohort | Flavor | PriorityClass
@@ -90,8 +93,9 @@ def _read(document: Document, seen: dict[tuple[str, str], int]) -> ResourceSpec:
 
 
 def _queue(field: Field, name: str) -> QueueSpec:
-    field.only((*_HEAD, "cohort", "quotas", "held", "labels", "limits"), reserved=_QUEUE_LATER)
+    field.only((*_HEAD, "cohort", "quotas", "held", "labels", "limits", "aliases"), reserved=_QUEUE_LATER)
     held, labels, limits = field.get("held"), field.get("labels"), field.get("limits")
+    aliases = field.get("aliases")
     return QueueSpec(
         name=QueueName(name),
         cohort=_reference(field.get("cohort")),
@@ -99,6 +103,7 @@ def _queue(field: Field, name: str) -> QueueSpec:
         held=held.boolean() if held else False,
         labels=_labels(labels) if labels else {},
         limits=_limits(limits) if limits else NO_LIMITS,
+        aliases=tuple(_reference(item) for item in aliases.items()) if aliases else (),
     )
 
 

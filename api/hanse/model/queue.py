@@ -45,6 +45,7 @@ class Queue:
         quotas: flavors the queue may use, in order of preference; a flavor that is not listed is not used.
         held: nothing of the queue is bound while true.
         apart: it is a root of its own although it has a cohort: its nominal quota is granted apart from the cohort's.
+        aliases: further names that jobs may give for it.
     """
 
     uid: QueueUid
@@ -55,6 +56,7 @@ class Queue:
     labels: Mapping[str, str] = field(default_factory=lambda: _NO_LABELS)
     limits: QueueLimits = NO_LIMITS
     apart: bool = False
+    aliases: tuple[str, ...] = ()
 
     def nominal(self, flavor: FlavorName) -> Resources | None:
         """The quota for a flavor, None if the queue may not use it."""
@@ -130,3 +132,4 @@ class Charge:
 
 PRIORITY_ABS_MAX = 1_000_000_000
 FLAVORS_MAX = 256
+QUEUE_ALIASES_MAX = 256

@@ -1,6 +1,6 @@
 """Queues, cohorts, flavors and priority classes on the wire; what an operator wrote is checked here, with paths."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from hanse.api.v1 import config_pb2, queue_pb2
@@ -10,6 +10,7 @@ from hanse.model.names import QUALIFIED_RULE, is_label_value, is_qualified, quot
 from hanse.model.queue import (
     FLAVORS_MAX,
     PRIORITY_ABS_MAX,
+    QUEUE_ALIASES_MAX,
     Cohort,
     Flavor,
     FlavorQuota,
@@ -46,6 +47,7 @@ def queue_to_wire(queue: Queue, *, created_ms: int = 0, revision: int = 0) -> qu
             pending_jobs_max=limits.pending_jobs_max, running_jobs_max=limits.running_jobs_max
         ),
         apart=queue.apart,
+        aliases=queue.aliases,
     )
 
 
@@ -66,7 +68,16 @@ def queue_from_wire(message: queue_pb2.Queue, *, path: str = "queue") -> Queue:
         held=message.held,
         labels=labels_from_wire(message.labels, f"{path}.labels"),
         limits=_limits_from_wire(message.limits, f"{path}.limits"),
+        aliases=_aliases_from_wire(message.aliases, f"{path}.aliases"),
     )
+
+
+def _aliases_from_wire(names: Sequence[str], path: str) -> tuple[str, ...]:
+    if len(names) > QUEUE_ALIASES_MAX:
+        raise InvalidArgument(f"{len(names)} aliases, at most {QUEUE_ALIASES_MAX}", reason="TOO_MANY", path=path)
+    for index, name in enumerate(names):
+        check_name(name, path=f"{path}[{index}]")
+    return tuple(sorted(set(names)))
 
 
 def _limits_from_wire(message: queue_pb2.QueueLimits, path: str) -> QueueLimits:

@@ -59,19 +59,22 @@ class QueueValue(_Struct, frozen=True):
     closing: bool = False  # being deleted: takes no job, while its deletion looks whether it is empty
     limits: QueueLimitsValue = QueueLimitsValue()
     apart: bool = False
+    aliases: list[str] = []
 
     @classmethod
     def of(cls, queue: Queue, *, created_ms: int) -> "QueueValue":
         quotas = [Amounts(q.flavor, dict(q.nominal.items())) for q in queue.quotas]
         limits = QueueLimitsValue(queue.limits.pending_jobs_max, queue.limits.running_jobs_max)
+        labels, aliases = dict(queue.labels), list(queue.aliases)
         return cls(
-            queue.uid, queue.cohort, quotas, queue.held, dict(queue.labels), created_ms, False, limits, queue.apart
+            queue.uid, queue.cohort, quotas, queue.held, labels, created_ms, False, limits, queue.apart, aliases
         )
 
     def queue(self, name: QueueName) -> Queue:
         quotas = tuple(FlavorQuota(FlavorName(q.flavor), Resources(q.amounts)) for q in self.quotas)
         limits = QueueLimits(self.limits.pending_jobs_max, self.limits.running_jobs_max)
-        return Queue(QueueUid(self.uid), name, self.cohort, quotas, self.held, self.labels, limits, self.apart)
+        uid, aliases = QueueUid(self.uid), tuple(self.aliases)
+        return Queue(uid, name, self.cohort, quotas, self.held, self.labels, limits, self.apart, aliases)
 
 
 class CohortValue(_Struct, frozen=True):

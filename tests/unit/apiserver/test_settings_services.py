@@ -98,6 +98,8 @@ async def test_an_update_of_an_older_revision_is_refused() -> None:
     [
         (queue_pb2.Queue(name="No"), "NAME_INVALID", "queue.name"),
         (queue_pb2.Queue(name="b", cohort="nowhere"), "COHORT_UNKNOWN", "queue.cohort"),
+        (queue_pb2.Queue(name="b", aliases=["A b"]), "NAME_INVALID", "queue.aliases[0]"),
+        (queue_pb2.Queue(name="b", aliases=["research"]), "ALIAS_TAKEN", "queue.aliases"),
         (queue_pb2.Queue(name="b", quotas=[{"flavor": "h10"}]), "FLAVOR_UNKNOWN", "queue.quotas[0].flavor"),  # type: ignore[list-item]
         (
             queue_pb2.Queue(name="b", quotas=[queue_pb2.FlavorQuota(flavor="h100", nominal={GPU: -1})]),

@@ -42,6 +42,19 @@ async def test_an_accepted_job_is_pending_under_an_id_of_its_queue() -> None:
     assert (state.state, state.reason, state.priority, state.attempt) == (State.PENDING, Reason.WAITING, 5, 0)
 
 
+async def test_a_job_may_name_an_alias_of_its_queue() -> None:
+    async with stage() as on:
+        queue = await on.api.queues.get_queue(CTX, queue_service_pb2.GetQueueRequest(name="research"))
+        queue.aliases.append("team-a")
+        await on.api.queues.update_queue(CTX, queue_service_pb2.UpdateQueueRequest(queue=queue, request_id="q"))
+        named = changed(lambda m: setattr(m, "queue", "team-a"))
+        answer = await on.submit(batch(named, request_id="r1"))
+        again = await on.submit(batch(named, request_id="r1"))
+        job = await on.api.jobs.get_job(CTX, job_service_pb2.GetJobRequest(job=answer.jobs[0].id))
+    assert answer.jobs[0].id == job_id(QueueUid(queue.uid), "ann", "r1", 0) == again.jobs[0].id
+    assert (job.queue, job.spec.queue) == ("research", "research")
+
+
 REFUSED: dict[str, tuple[Callable[[job_spec_pb2.JobSpec], object], str, str]] = {
     "an unknown queue": (lambda m: setattr(m, "queue", "reserach"), "QUEUE_NOT_FOUND", "queue"),
     "no queue": (lambda m: setattr(m, "queue", ""), "QUEUE_MISSING", "queue"),

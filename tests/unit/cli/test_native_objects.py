@@ -18,6 +18,7 @@ quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 8, cpu: 500m, memory: 64Gi}}]
 held: true
 labels: {team: a}
 limits: {pending_jobs_max: 5}
+aliases: [team-a, team-b]
 """
 
 

@@ -123,10 +123,27 @@ def test_levels_that_would_share_an_alias_have_none() -> None:
     assert [level.alias for level in found.levels] == ["", ""]
 
 
-def test_a_local_queue_says_which_queue_jobs_are_to_name() -> None:
-    text = other("LocalQueue", "clusterQueue: gpu-gang", head=", namespace: a")
-    assert '"gpu-gang"' in unmapped(text)["spec.clusterQueue"]
-    assert unmapped(other("LocalQueue", "clusterQueue: one")) == {}
+def test_local_queues_are_aliases_of_their_queue() -> None:
+    locals_ = [
+        other("LocalQueue", f"clusterQueue: {target}", name=name, head=f", namespace: {namespace}")
+        for name, namespace, target in (
+            ("team", "a", "gpu-gang"),
+            ("team", "b", "gpu-gang"),
+            ("gpu-gang", "c", "gpu-gang"),
+        )
+    ]
+    (found,) = read(*locals_, queue("")).objects
+    assert isinstance(found, QueueSpec)
+    assert found.aliases == ("team",)
+    assert unmapped(*locals_, queue("")).keys() <= {"spec.namespaceSelector"}
+
+
+def test_a_local_queue_that_means_two_queues_or_one_elsewhere_is_told() -> None:
+    first, second = (
+        other("LocalQueue", f"clusterQueue: {target}", name="team", head=f", namespace: {target}") for target in "ab"
+    )
+    assert "already" in unmapped(first, second, queue("", name="a"), queue("", name="b"))["spec.clusterQueue"]
+    assert "does not describe" in unmapped(first)["spec.clusterQueue"]
 
 
 def test_what_is_not_acted_on_is_told() -> None:

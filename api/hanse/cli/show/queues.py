@@ -102,6 +102,8 @@ def _facts(queue: "Queue") -> Iterator[tuple[str, str]]:
     ]
     if limits:
         yield "limits", ", ".join(limits)
+    if queue.aliases:
+        yield "aliases", ", ".join(queue.aliases)
     for key, value in sorted(queue.labels.items()):
         yield "label", f"{key}={value}"
 

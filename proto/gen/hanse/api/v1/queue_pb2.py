@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18hanse/api/v1/queue.proto\x12\x0chanse.api.v1\"\xfa\x02\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0e\n\x06\x63ohort\x18\x03 \x01(\t\x12)\n\x06quotas\x18\x04 \x03(\x0b\x32\x19.hanse.api.v1.FlavorQuota\x12\x11\n\x04held\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12/\n\x06labels\x18\x06 \x03(\x0b\x32\x1f.hanse.api.v1.Queue.LabelsEntry\x12\x12\n\ncreated_ms\x18\x07 \x01(\x03\x12\x10\n\x08revision\x18\x08 \x01(\x03\x12)\n\x06status\x18\t \x01(\x0b\x32\x19.hanse.api.v1.QueueStatus\x12)\n\x06limits\x18\x0f \x01(\x0b\x32\x19.hanse.api.v1.QueueLimits\x12\r\n\x05\x61part\x18\x10 \x01(\x08\x12\x0e\n\x06holder\x18\x11 \x01(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_heldJ\x04\x08\n\x10\x0f\"A\n\x0bQueueLimits\x12\x18\n\x10pending_jobs_max\x18\x01 \x01(\x03\x12\x18\n\x10running_jobs_max\x18\x02 \x01(\x03\"\x92\x01\n\x0b\x46lavorQuota\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\x12\x37\n\x07nominal\x18\x02 \x03(\x0b\x32&.hanse.api.v1.FlavorQuota.NominalEntry\x1a.\n\x0cNominalEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"\x80\x01\n\x0bQueueStatus\x12\x14\n\x0cpending_jobs\x18\x01 \x01(\x03\x12\x11\n\tlive_jobs\x18\x02 \x01(\x03\x12\x12\n\nended_jobs\x18\x03 \x01(\x03\x12\r\n\x05\x65xact\x18\x04 \x01(\x08\x12%\n\x04used\x18\x05 \x03(\x0b\x32\x17.hanse.api.v1.FlavorUse\"y\n\tFlavorUse\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\x12/\n\x04used\x18\x02 \x03(\x0b\x32!.hanse.api.v1.FlavorUse.UsedEntry\x1a+\n\tUsedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18hanse/api/v1/queue.proto\x12\x0chanse.api.v1\"\x8b\x03\n\x05Queue\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0b\n\x03uid\x18\x02 \x01(\t\x12\x0e\n\x06\x63ohort\x18\x03 \x01(\t\x12)\n\x06quotas\x18\x04 \x03(\x0b\x32\x19.hanse.api.v1.FlavorQuota\x12\x11\n\x04held\x18\x05 \x01(\x08H\x00\x88\x01\x01\x12/\n\x06labels\x18\x06 \x03(\x0b\x32\x1f.hanse.api.v1.Queue.LabelsEntry\x12\x12\n\ncreated_ms\x18\x07 \x01(\x03\x12\x10\n\x08revision\x18\x08 \x01(\x03\x12)\n\x06status\x18\t \x01(\x0b\x32\x19.hanse.api.v1.QueueStatus\x12)\n\x06limits\x18\x0f \x01(\x0b\x32\x19.hanse.api.v1.QueueLimits\x12\r\n\x05\x61part\x18\x10 \x01(\x08\x12\x0e\n\x06holder\x18\x11 \x01(\t\x12\x0f\n\x07\x61liases\x18\x12 \x03(\t\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x42\x07\n\x05_heldJ\x04\x08\n\x10\x0f\"A\n\x0bQueueLimits\x12\x18\n\x10pending_jobs_max\x18\x01 \x01(\x03\x12\x18\n\x10running_jobs_max\x18\x02 \x01(\x03\"\x92\x01\n\x0b\x46lavorQuota\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\x12\x37\n\x07nominal\x18\x02 \x03(\x0b\x32&.hanse.api.v1.FlavorQuota.NominalEntry\x1a.\n\x0cNominalEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01J\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05\"\x80\x01\n\x0bQueueStatus\x12\x14\n\x0cpending_jobs\x18\x01 \x01(\x03\x12\x11\n\tlive_jobs\x18\x02 \x01(\x03\x12\x12\n\nended_jobs\x18\x03 \x01(\x03\x12\r\n\x05\x65xact\x18\x04 \x01(\x08\x12%\n\x04used\x18\x05 \x03(\x0b\x32\x17.hanse.api.v1.FlavorUse\"y\n\tFlavorUse\x12\x0e\n\x06\x66lavor\x18\x01 \x01(\t\x12/\n\x04used\x18\x02 \x03(\x0b\x32!.hanse.api.v1.FlavorUse.UsedEntry\x1a+\n\tUsedEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -38,19 +38,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FLAVORUSE_USEDENTRY']._loaded_options = None
   _globals['_FLAVORUSE_USEDENTRY']._serialized_options = b'8\001'
   _globals['_QUEUE']._serialized_start=43
-  _globals['_QUEUE']._serialized_end=421
-  _globals['_QUEUE_LABELSENTRY']._serialized_start=361
-  _globals['_QUEUE_LABELSENTRY']._serialized_end=406
-  _globals['_QUEUELIMITS']._serialized_start=423
-  _globals['_QUEUELIMITS']._serialized_end=488
-  _globals['_FLAVORQUOTA']._serialized_start=491
-  _globals['_FLAVORQUOTA']._serialized_end=637
-  _globals['_FLAVORQUOTA_NOMINALENTRY']._serialized_start=579
-  _globals['_FLAVORQUOTA_NOMINALENTRY']._serialized_end=625
-  _globals['_QUEUESTATUS']._serialized_start=640
-  _globals['_QUEUESTATUS']._serialized_end=768
-  _globals['_FLAVORUSE']._serialized_start=770
-  _globals['_FLAVORUSE']._serialized_end=891
-  _globals['_FLAVORUSE_USEDENTRY']._serialized_start=848
-  _globals['_FLAVORUSE_USEDENTRY']._serialized_end=891
+  _globals['_QUEUE']._serialized_end=438
+  _globals['_QUEUE_LABELSENTRY']._serialized_start=378
+  _globals['_QUEUE_LABELSENTRY']._serialized_end=423
+  _globals['_QUEUELIMITS']._serialized_start=440
+  _globals['_QUEUELIMITS']._serialized_end=505
+  _globals['_FLAVORQUOTA']._serialized_start=508
+  _globals['_FLAVORQUOTA']._serialized_end=654
+  _globals['_FLAVORQUOTA_NOMINALENTRY']._serialized_start=596
+  _globals['_FLAVORQUOTA_NOMINALENTRY']._serialized_end=642
+  _globals['_QUEUESTATUS']._serialized_start=657
+  _globals['_QUEUESTATUS']._serialized_end=785
+  _globals['_FLAVORUSE']._serialized_start=787
+  _globals['_FLAVORUSE']._serialized_end=908
+  _globals['_FLAVORUSE_USEDENTRY']._serialized_start=865
+  _globals['_FLAVORUSE_USEDENTRY']._serialized_end=908
 # @@protoc_insertion_point(module_scope)

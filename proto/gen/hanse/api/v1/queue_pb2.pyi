@@ -56,6 +56,7 @@ class Queue(_message.Message):
     LIMITS_FIELD_NUMBER: _builtins.int
     APART_FIELD_NUMBER: _builtins.int
     HOLDER_FIELD_NUMBER: _builtins.int
+    ALIASES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     uid: _builtins.str
@@ -88,6 +89,10 @@ class Queue(_message.Message):
     def limits(self) -> Global___QueueLimits:
         """How many jobs it may have."""
 
+    @_builtins.property
+    def aliases(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Further names that jobs may give for it; no other queue has one of them as its name or alias."""
+
     def __init__(
         self,
         *,
@@ -103,10 +108,11 @@ class Queue(_message.Message):
         limits: Global___QueueLimits | None = ...,
         apart: _builtins.bool = ...,
         holder: _builtins.str = ...,
+        aliases: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "held", b"held", "limits", b"limits", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "apart", b"apart", "cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "holder", b"holder", "labels", b"labels", "limits", b"limits", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_held", b"_held", "aliases", b"aliases", "apart", b"apart", "cohort", b"cohort", "created_ms", b"created_ms", "held", b"held", "holder", b"holder", "labels", b"labels", "limits", b"limits", "name", b"name", "quotas", b"quotas", "revision", b"revision", "status", b"status", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__held: _TypeAlias = _typing.Literal["held"]  # noqa: Y015
     _WhichOneofArgType__held: _TypeAlias = _typing.Literal["_held", b"_held"]  # noqa: Y015
