@@ -17,7 +17,7 @@ from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.port import ClusterPort, PodRun
 from hanse.model.resources import Resources
 from hanse.simcluster.programs import EXIT_ENV, RUNTIME_ENV
-from tests.contract.cluster_port.homes import HOST, LEVELS, NODES
+from tests.contract.cluster_port.homes import DEVICES, HOST, LEVELS, NODES
 
 HASTY: Final = KubernetesSettings(node_lost_s=0.5, refused_s=2.0)
 """What takes minutes on real machines would only be waited for here."""
@@ -33,7 +33,7 @@ def hosts() -> Iterator[nodes.Host]:
         for host in range(NODES // racks):
             name = f"node-r{rack}-h{host}"
             labels = {LEVELS[0]: f"r{rack}", LEVELS[1]: name, "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-            yield nodes.Host(name, labels, HOST)
+            yield nodes.Host(name, labels, HOST, DEVICES)
 
 
 class KubernetesHome:

@@ -1,11 +1,13 @@
 """Nodes whose kubelets kwok plays, and what becomes of them."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from e2e.control_plane import PLAYED, ControlPlane
+from hanse.agent.cluster.kubernetes.slices import NUMA_NODE, PCIE_ROOT, SLICES_PATH
+from hanse.model.devices import DeviceGroup
 from hanse.model.resources import CPU, Resources
 
 PATIENCE_S: Final = 60.0
@@ -15,11 +17,12 @@ NODES: Final = "/api/v1/nodes"
 
 @dataclass(frozen=True)
 class Host:
-    """A node to be made."""
+    """A node to be made; `devices` are told by ResourceSlices, as drivers would."""
 
     name: str
     labels: Mapping[str, str]
     offers: Resources
+    devices: tuple[DeviceGroup, ...] = ()
 
 
 def quantities(amounts: Resources) -> dict[str, str]:
@@ -29,7 +32,11 @@ def quantities(amounts: Resources) -> dict[str, str]:
 
 def add_nodes(plane: ControlPlane, hosts: Iterable[Host]) -> None:
     """Make nodes, and wait until they are ready and take pods."""
+    made = {found["metadata"]["name"] for found in plane.call("GET", SLICES_PATH)["items"]}
     for host in hosts:
+        for told in _slices(host):
+            if told["metadata"]["name"] not in made:
+                plane.call("POST", SLICES_PATH, told)
         plane.call("POST", NODES, _node(plane, host))
     wait_usable(plane)
 
@@ -90,6 +97,27 @@ def _node(plane: ControlPlane, host: Host) -> dict[str, Any]:
             "daemonEndpoints": {"kubeletEndpoint": {"Port": plane.log_port}},
         },
     }
+
+
+def _slices(host: Host) -> Iterator[dict[str, Any]]:
+    """A slice of its GPUs and one of its network interfaces; none for a host that does not tell."""
+    for driver, kind in (("gpu.nvidia.com", "gpu"), ("dra.net", "nic")):
+        near = [own for own in host.devices for _ in range(own.gpus if kind == "gpu" else own.nics)]
+        devices = [
+            {
+                "name": f"{kind}-{at}",
+                "attributes": {PCIE_ROOT: {"string": own.pcie}, NUMA_NODE: {"int": int(own.numa)}},
+            }
+            for at, own in enumerate(near)
+        ]
+        if devices:
+            pool = {"name": host.name, "generation": 1, "resourceSliceCount": 1}
+            yield {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceSlice",
+                "metadata": {"name": f"{host.name}-{kind}"},
+                "spec": {"driver": driver, "nodeName": host.name, "pool": pool, "devices": devices},
+            }
 
 
 def _usable(node: Mapping[str, Any]) -> bool:

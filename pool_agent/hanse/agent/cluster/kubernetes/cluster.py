@@ -33,16 +33,17 @@ from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.logs import lines_of
 from hanse.agent.cluster.kubernetes.mirror import Mirror
 from hanse.agent.cluster.kubernetes.names import PodKey, own_pod, pod_name
-from hanse.agent.cluster.kubernetes.objects import NODE, POD, PodObject, read
+from hanse.agent.cluster.kubernetes.objects import NODE, POD, SLICE, PodObject, read
 from hanse.agent.cluster.kubernetes.orphans import Orphans
 from hanse.agent.cluster.kubernetes.pods import Start
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
+from hanse.agent.cluster.kubernetes.slices import SLICES_PATH
 from hanse.agent.cluster.kubernetes.starting import Starting
 from hanse.agent.cluster.kubernetes.telling import Told
 from hanse.agent.cluster.kubernetes.tending import Tending
 from hanse.agent.cluster.kubernetes.throttle import Throttle
 from hanse.agent.cluster.kubernetes.verdicts import own_pod_of, version_of
-from hanse.agent.cluster.kubernetes.watching import RELISTS_MAX, Expired, Follower, list_pages
+from hanse.agent.cluster.kubernetes.watching import RELISTS_MAX, Expired, Follower, is_served, list_pages
 from hanse.agent.cluster.kubernetes.writing import Writing
 from hanse.agent.cluster.port import (
     PORT_DEADLINE_S,
@@ -106,6 +107,7 @@ class KubernetesCluster:
         self._orphans = Orphans(self._hands, self._ledgers, lambda: self._mirror)
         self._tasks = TaskPool(BEHIND)
         self._news: dict[asyncio.Event, None] = {}
+        self._no_slices = ""
 
     async def close(self) -> None:
         """End what goes on behind the port. No pod is stopped."""
@@ -164,6 +166,7 @@ class KubernetesCluster:
         for _ in range(RELISTS_MAX):
             mirror = Mirror(self._ledgers.claim.federation)
             try:
+                await self._list_slices(mirror, version)
                 mirror.node_version = await list_pages(
                     self._api, NODES_PATH, partial(self._take_node, mirror), at=version
                 )
@@ -175,6 +178,18 @@ class KubernetesCluster:
             mirror.version = version_of(mirror.pod_version)
             return mirror
         raise ClusterUnavailable(f"{self._where}: pages of lists expire before they are read")
+
+    async def _list_slices(self, mirror: Mirror, version: str) -> None:
+        """Which devices are near each other, where the server can tell."""
+        why = await is_served(self._api, SLICES_PATH)
+        if why:
+            if why != self._no_slices:
+                log.info("device_groups_unknown", extra={"pool": self._pool, "cause": why})
+        else:
+            mirror.slice_version = await list_pages(
+                self._api, SLICES_PATH, partial(self._take_slice, mirror), at=version
+            )
+        self._no_slices = why
 
     def _told_of(self, mirror: Mirror) -> Told:
         """A list's state, all of it told."""
@@ -235,7 +250,25 @@ class KubernetesCluster:
             take=partial(self._take_pod, mirror),
             told=self._wake,
         )
-        await race(nodes=nodes.run(), pods=pods.run())
+        if not mirror.slice_version:
+            await race(nodes=nodes.run(), pods=pods.run())
+            return
+        slices = Follower(
+            self._api,
+            SLICES_PATH,
+            mirror.slice_version,
+            self._rng,
+            take=partial(self._take_slice, mirror),
+            told=self._wake,
+        )
+        await race(nodes=nodes.run(), pods=pods.run(), slices=slices.run())
+
+    def _take_slice(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
+        found = read(SLICE, item)
+        if gone:
+            mirror.drop_slice(found.metadata.name)
+        else:
+            mirror.set_slice(found)
 
     def _take_node(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
         now_s = asyncio.get_running_loop().time()

@@ -8,12 +8,14 @@ Objects may come twice and late (an answer to a request overtakes the watch, or 
 version wins, and a pod that is known to be gone does not come back.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final, TypeVar
 
 from hanse.agent.cluster.kubernetes.facts import is_silent, node_facts, usage_of, uses_node
 from hanse.agent.cluster.kubernetes.names import own_pod
-from hanse.agent.cluster.kubernetes.objects import NodeObject, PodObject
+from hanse.agent.cluster.kubernetes.objects import NodeObject, PodObject, SliceObject
+from hanse.agent.cluster.kubernetes.slices import Slices
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod, own_pod_of, version_of
 from hanse.agent.cluster.port import GangKey, NodeFacts
 from hanse.model.ids import NodeName
@@ -35,7 +37,8 @@ class Mirror:
 
     Attributes:
         version: of the list that it began with, as the port calls it.
-        node_version, pod_version: where the watches of nodes and pods go on.
+        node_version, pod_version, slice_version: where the watches of nodes, pods and slices of devices go on; the
+            last is "" where the server has none of these.
         changed_nodes, changed_gangs: to be told, until somebody clears them.
         untended: gangs whose pods may need something done, likewise.
         watched: somebody follows, or followed, what it is told.
@@ -48,6 +51,7 @@ class Mirror:
         self.version = 0
         self.node_version = ""
         self.pod_version = ""
+        self.slice_version = ""
         self.changed_nodes: dict[NodeName, None] = {}
         self.changed_gangs: dict[GangKey, None] = {}
         self.untended: dict[GangKey, None] = {}
@@ -62,6 +66,7 @@ class Mirror:
         self._foreign: dict[str, tuple[NodeName, Resources]] = {}
         self._usage: dict[NodeName, Resources] = {}
         self._gone: dict[str, None] = {}
+        self._slices = Slices()
 
     # ---- asked --------------------------------------------------------------------------------------------
 
@@ -112,6 +117,8 @@ class Mirror:
     def set_node(self, node: NodeObject, now_s: float) -> None:
         """A node is new or changed. Raises ValueError if it cannot be read."""
         facts = node_facts(node)
+        devices = self._slices.groups(facts.name)
+        facts = replace(facts, devices=devices) if devices else facts
         self._hidden.pop(facts.name, None)
         if is_silent(node):
             self._silent[facts.name] = None
@@ -122,6 +129,22 @@ class Mirror:
         if self._nodes.get(facts.name) != facts:
             self._nodes[facts.name] = facts
             self.changed_nodes[facts.name] = None
+
+    def set_slice(self, found: SliceObject) -> None:
+        """A slice of devices is new or changed."""
+        self._regroup(self._slices.set(found))
+
+    def drop_slice(self, name: str) -> None:
+        """A slice of devices is gone."""
+        self._regroup(self._slices.drop(name))
+
+    def _regroup(self, nodes: Iterable[NodeName]) -> None:
+        for name in nodes:
+            facts = self._nodes.get(name)
+            devices = self._slices.groups(name)
+            if facts is not None and facts.devices != devices:
+                self._nodes[name] = replace(facts, devices=devices)
+                self.changed_nodes[name] = None
 
     def drop_node(self, name: NodeName, now_s: float) -> None:
         """A node was removed."""

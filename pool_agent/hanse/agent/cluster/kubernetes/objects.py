@@ -146,6 +146,41 @@ class ConfigObject(_Read, frozen=True):
     data: dict[str, str] = {}
 
 
+class AttributeObject(_Read, frozen=True):
+    """What a driver says of a device: one of several types, of which two are read."""
+
+    text: str = msgspec.field(default="", name="string")
+    number: int | None = msgspec.field(default=None, name="int")
+
+
+class DeviceObject(_Read, frozen=True):
+    """A device that a driver offers."""
+
+    attributes: dict[str, AttributeObject] = {}
+
+
+class SlicePool(_Read, frozen=True):
+    """Which devices a slice is part of, and how many slices there are of this generation."""
+
+    name: str = ""
+    generation: int = 0
+    resource_slice_count: int = 1
+
+
+class SliceSpec(_Read, frozen=True):
+    driver: str = ""
+    node_name: str = ""
+    pool: SlicePool = SlicePool()
+    devices: list[DeviceObject] = []
+
+
+class SliceObject(_Read, frozen=True):
+    """A ResourceSlice."""
+
+    metadata: Meta
+    spec: SliceSpec = SliceSpec()
+
+
 class PlainObject(_Read, frozen=True):
     """Any object, of which only the identity matters."""
 
@@ -177,6 +212,7 @@ class WatchEvent(_Read, frozen=True):
 NODE: Final = msgspec.json.Decoder(NodeObject)
 POD: Final = msgspec.json.Decoder(PodObject)
 CONFIG: Final = msgspec.json.Decoder(ConfigObject)
+SLICE: Final = msgspec.json.Decoder(SliceObject)
 PLAIN: Final = msgspec.json.Decoder(PlainObject)
 ITEMS: Final = msgspec.json.Decoder(Items)
 REFUSAL: Final = msgspec.json.Decoder(Refusal)

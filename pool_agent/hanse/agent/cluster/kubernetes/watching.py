@@ -19,6 +19,7 @@ from hanse.agent.cluster.kubernetes.api import (
     GONE,
     LIST_DEADLINE_S,
     NO_QUERY,
+    NOT_FOUND,
     TOO_MANY_REQUESTS,
     Api,
     Query,
@@ -30,6 +31,7 @@ from hanse.kit.backoff import Backoff, BackoffPolicy
 
 log = logging.getLogger(__name__)
 
+FORBIDDEN: Final = 403
 PAGE: Final = 1_000
 WATCH_FOR_S: Final = 300
 SILENCE_MAX_S: Final = 90.0
@@ -100,6 +102,21 @@ async def list_pages(
         if not found.metadata.continue_:
             return found.metadata.resource_version
         asked = limited | {"continue": found.metadata.continue_}
+
+
+async def is_served(api: Api, path: str) -> str:
+    """Whether the server has objects of a kind and lets us list them: "", or why not.
+
+    Raises:
+        ClusterUnavailable
+    """
+    try:
+        await api.get(path, {"limit": "1"}, deadline_s=LIST_DEADLINE_S)
+    except Refused as refused:
+        if refused.code in (NOT_FOUND, FORBIDDEN):
+            return str(refused)
+        raise ClusterUnavailable(f"{path} cannot be listed: {refused}") from None
+    return ""
 
 
 class Follower:
