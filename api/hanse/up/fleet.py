@@ -68,10 +68,12 @@ class Fleet:
 
     Attributes:
         resources: what operators have set up: flavors, cohorts, queues, priority classes, in this order.
+        links: what it costs parts of one gang to talk between pools, as `link_costs.links_of` reads it.
     """
 
     pools: tuple[PoolSpec, ...]
     resources: tuple[ResourceSpec, ...]
+    links: tuple[str, ...] = ()
 
     @property
     def flavors(self) -> tuple[Flavor, ...]:
@@ -128,7 +130,7 @@ def read_fleet(text: str | bytes) -> Fleet:
         raise first_refusal(error, lines) from None
     try:
         resources = tuple(_resources(model))
-        return Fleet(tuple(_pools(model)), resources)
+        return Fleet(tuple(_pools(model)), resources, tuple(model.links))
     except InvalidArgument as error:
         line = error.line or line_of(error.path, lines)
         raise InvalidArgument(error.message, reason=error.reason, path=error.path, line=line) from error

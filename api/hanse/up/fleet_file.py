@@ -24,6 +24,7 @@ from hanse.simcluster.spec import (
 )
 from hanse.up.fleet_dialects import DIALECTS
 from hanse.up.fleet_gpus import GPU_MODELS, NO_GPU
+from hanse.up.link_costs import checked_links
 
 POOLS_MAX: Final = 1_000
 GROUPS_MAX: Final = 32
@@ -218,5 +219,8 @@ class FleetModel(_Strict):
     """As the kind Queue of `hanse apply`."""
     priority_classes: Annotated[list[Resource], Field(max_length=ITEMS_MAX)] = []
     """As the kind PriorityClass of `hanse apply`."""
+    links: Annotated[list[str], Field(max_length=ITEMS_MAX), AfterValidator(checked_links)] = []
+    """What it costs parts of one gang to talk between two pools or regions, less is better: `[us-east=eu-west:40]`.
+    Unsaid it is 0 within a region, and 100 between others."""
     pools: Annotated[list[PoolModel], Field(min_length=1, max_length=POOLS_MAX)]
     """The clusters."""

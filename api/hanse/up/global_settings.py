@@ -2,21 +2,27 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Annotated, ClassVar, Final
+
+from pydantic import AfterValidator
 
 from hanse.apiserver.settings import DEFAULT_LISTEN, ApiSettings
 from hanse.model.ids import ReplicaId
 from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.replica import ReplicaConfig
+from hanse.up.link_costs import checked_links, links_of
 from hanse.up.retention_settings import age_setting, archive_setting, jobs_max_setting
-from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, setting
+from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Texts, setting
 
 _API: Final = ApiSettings()
 _LIMITS: Final = Limits()
 _REPLICA: Final = ReplicaConfig(ReplicaId("default"))
 _RETENTION: Final = Retention()
 _DAY_S: Final = 86_400
+
+
+Links = Annotated[Texts, AfterValidator(checked_links)]
 
 
 class GlobalSettings(ProcessSettings):
@@ -155,6 +161,13 @@ class GlobalSettings(ProcessSettings):
         "Whether replicas prefer different pools. Off, each places jobs as if it were alone.",
         why="They then seldom meet in one pool; off is as right, and slower the more replicas there are.",
     )
+    links: Links = setting(
+        (),
+        "What it costs parts of one gang to talk between two pools or regions: `us-east=eu-west:40`, several by"
+        " commas; less is better.",
+        why="Gangs that are split stay where it is least. Unsaid it is 0 within a region, 100 between others. Every"
+        " replica should have the same.",
+    )
     spec_bytes_max: int = setting(
         _API.spec_bytes_max,
         "Size of a stored, compressed job spec in bytes.",
@@ -205,6 +218,7 @@ class GlobalSettings(ProcessSettings):
             summary_age_max_s=self.summary_age_max_s,
             unacknowledged_max=self.unacknowledged_max,
             prefer_pools=self.prefer_pools,
+            links=links_of(self.links),
         )
         return ReplicaConfig(
             ReplicaId(name),

@@ -31,6 +31,7 @@ from hanse.kit.clock import Clock, SystemClock
 from hanse.link.v1 import link_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument, Unavailable
 from hanse.model.ids import PoolName, ReplicaId
+from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.link_service import LinkService
 from hanse.scheduler.shell.replica import FederationMismatch, ReplicaConfig
 from hanse.sim.v1 import sim_pb2_grpc
@@ -43,6 +44,7 @@ from hanse.store.memory import MemoryStore
 from hanse.store.sqlite import SqliteStore
 from hanse.up.agents import LISTS_AT_ONCE, keep_agent
 from hanse.up.fleet import Fleet, PoolSpec, load_fleet
+from hanse.up.link_costs import links_of
 from hanse.up.options import UpOptions
 from hanse.up.product import product_version
 from hanse.up.retention_settings import opened_archive
@@ -94,7 +96,7 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
     async with AsyncExitStack() as stack:
         store = await _open_store(options, clock, stack)
         clusters = _build_clusters(options, fleet, clock, stack)
-        seats = await _run_replicas(options, store, clock, rng, stack)
+        seats = await _run_replicas(options, fleet, store, clock, rng, stack)
         services = ApiServices(
             store,
             identity=Identity(product_version(), options.store.partition(":")[0], "r0"),
@@ -159,12 +161,17 @@ def _clusters_folder(store: Path | None) -> Path | None:
 
 
 async def _run_replicas(
-    options: UpOptions, store: Store, clock: Clock, rng: random.Random, stack: AsyncExitStack
+    options: UpOptions, fleet: Fleet, store: Store, clock: Clock, rng: random.Random, stack: AsyncExitStack
 ) -> tuple[Seat, ...]:
-    bus = InProcessBus()
+    bus, limits = InProcessBus(), Limits(links=links_of(fleet.links))
     seats = tuple(
         Seat(
-            ReplicaConfig(ReplicaId(f"r{n}"), address=options.listen if n == 0 else "", retention=options.retention),
+            ReplicaConfig(
+                ReplicaId(f"r{n}"),
+                address=options.listen if n == 0 else "",
+                retention=options.retention,
+                limits=limits,
+            ),
             store,
             bus,
             clock,

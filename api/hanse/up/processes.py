@@ -220,6 +220,7 @@ def _replica(options: ProcessesOptions, name: str, address: str) -> Command:
     arguments = (
         *("global", "--replica", name, "--listen", address),
         *_setting("archive_dir", options.archive_dir or str(options.state / "archive")),
+        *_setting("links", ",".join(options.fleet.links)),
         *_setting("retain_terminal_age_s", f"{options.retention.age_s:g}"),
         *_setting("retain_terminal_jobs_max", str(options.retention.jobs_max)),
     )

@@ -51,10 +51,11 @@ def request(
     slices: tuple[Slice, ...] = (),
     flavors: tuple[FlavorName, ...] = (),
     max_pools: int = 1,
+    least: int = 0,
 ) -> GangRequest:
     each = Resources({GPU: gpus})
     topology = Topology(required=required, slices=slices)
-    return GangRequest((SetRequest(count, count, each, flavors, Selector(), (), topology),), max_pools)
+    return GangRequest((SetRequest(count, least or count, each, flavors, Selector(), (), topology),), max_pools)
 
 
 def queue(quota: Mapping[FlavorName, int], *, held: bool = False, running: int = 0) -> Queue:

@@ -18,6 +18,7 @@ from hanse.simcluster.nodes import NodeTable
 from hanse.up.fleet import DEMO_FLEET, Fleet, PoolSpec, load_fleet, read_fleet
 from hanse.up.fleet_reference import PAGE, SCHEMA, reference_page, schema_text
 from hanse.up.fleet_text import only_document, plain
+from hanse.up.link_costs import links_of
 from tests.arch.tree import ROOT
 
 REFERENCE = ROOT / "docs/reference"
@@ -426,3 +427,12 @@ def test_hosts_may_tell_which_gpus_are_near_each_other() -> None:
     with pytest.raises(InvalidArgument, match="groups of 4 GPUs in all, and a host has 8") as caught:
         read_fleet(pool_with(DEVICES % "{numa: '0', gpus: 4}"))
     assert caught.value.path.endswith("groups[0].devices")
+
+
+def test_links_are_said_by_pools_or_regions_and_read_whole() -> None:
+    links = links_of(read_fleet(LAB + "links: [here=there:40, lab=other:3]").links)
+    assert dict(links.costs) == {("here", "there"): 40, ("lab", "other"): 3}
+    for text in ("here=there", "here:4", "Here=there:4", "here=there:-1", "a=b:1, b=a:2"):
+        with pytest.raises(InvalidArgument) as refused:
+            read_fleet(LAB + f"links: [{text}]")
+        assert refused.value.path.startswith("links")

@@ -229,3 +229,9 @@ def test_what_leaves_the_store_is_said_the_same_way_for_one_process_and_for_all(
 )
 def test_the_archive_of_one_process_is_beside_its_store(store: str, archive_dir: str, archive: str) -> None:
     assert UpOptions(store=store, archive_dir=archive_dir).archive == archive
+
+
+def test_links_reach_the_replica(tmp_path: Path) -> None:
+    said = global_settings(tmp_path, flags={**STORE, "links": "us=eu:40,a=b:0"})
+    assert dict(said.replica_config("r0").limits.links.costs) == {("eu", "us"): 40, ("a", "b"): 0}
+    assert "links" in str(refusal(tmp_path, flags={**STORE, "links": "us=eu"}))

@@ -156,6 +156,9 @@ class _Decider:
                 shorts[flavors] = quota_verdict(queue.name, short)
             elif self._holds(job, least, flavors, verdicts):
                 sized.append((largest(request, partial(self._holds, job, flavors=flavors)), flavors))
+        if not sized:
+            several = [(self._splitter.largest(job, request, each), each) for each in choices if each not in shorts]
+            sized = [(most, each) for most, each in several if most is not None]
         for most, flavors in sorted(sized, key=lambda s: -s[0].pods):
             decision = self._place(job, most, flavors, charges_for(most, flavors), verdicts)
             if decision is not None:

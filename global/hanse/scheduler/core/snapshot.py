@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
 from hanse.scheduler.core.facts import PoolFacts, QueueFacts
 from hanse.scheduler.core.ledger import Planned, Takes
+from hanse.scheduler.core.links import Links
 from hanse.scheduler.core.quota import Usage
 from hanse.shape import Shape
 from hanse.shape.fleet import Fleet
@@ -30,6 +31,7 @@ class Limits:
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
         prefer_pools: pools are dealt out among the replicas, so that these seldom meet; off, all have the same order
             and a share of everything, which is slower and just as right.
+        links: what it costs parts of one gang to be in two pools.
     """
 
     decisions_max: int = 256
@@ -42,6 +44,7 @@ class Limits:
     uncertain_max: int = 8
     unacknowledged_max: int = 2_500
     prefer_pools: bool = True
+    links: Links = Links()
 
 
 @dataclass(frozen=True, slots=True)

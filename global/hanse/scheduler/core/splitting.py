@@ -7,8 +7,10 @@ from hanse.model.queue import Charge
 from hanse.model.request import GangRequest, SetRequest
 from hanse.scheduler.core.cycle import Cycle
 from hanse.scheduler.core.decision import Decision, PartPlan, part_request
+from hanse.scheduler.core.dividing import POOLS_MAX, divide
+from hanse.scheduler.core.elastic import largest
 from hanse.scheduler.core.pending import PendingJob
-from hanse.scheduler.core.quota import charges_for
+from hanse.scheduler.core.quota import charges_for, shortfall
 from hanse.scheduler.core.snapshot import PoolView
 from hanse.shape import Fit, prepare
 
@@ -22,36 +24,46 @@ class Splitter:
     def split(
         self, job: PendingJob, request: GangRequest, flavors: tuple[FlavorName, ...], charges: tuple[Charge, ...]
     ) -> Decision | None:
-        """A gang over several pools, if its owner allows it: fewest pools, cut between slices.
+        """A gang over several pools, if it may be cut: over which see `dividing`, and between slices."""
+        if not _may_split(request):
+            return None
+        rooms = self._rooms(job, request.sets[0], flavors)
+        facts = [pool.facts for _, pool in rooms]
+        between = self._cycle.limits.links.between
+        parts = divide(
+            [room for room, _ in rooms],
+            request.sets[0].count,
+            request.max_pools,
+            lambda one, other: between(facts[one], facts[other]),
+            lambda place: facts[place].cost,
+        )
+        if parts is None:
+            return None
+        chosen = [(rooms[place][1], take) for place, take in parts]
+        return self._take_parts(job, request, flavors, charges, chosen)
 
-        Only gangs of one pod set without a required level are cut: a required level means one domain, and a domain
-        never reaches over pools; neither does what is meant by one value of a label.
-        """
-        if request.max_pools < 2 or len(request.sets) != 1:
+    def largest(self, job: PendingJob, request: GangRequest, flavors: tuple[FlavorName, ...]) -> GangRequest | None:
+        """As many pods of an elastic gang as several pools hold together; None if that is not its minimum."""
+        if not _may_split(request):
             return None
-        if request.sets[0].topology.required or request.sets[0].topology.same:
-            return None
-        rooms = self._rooms(job, request.sets[0], flavors, request.max_pools)
-        chosen: list[tuple[PoolView, int]] = []
-        left = request.sets[0].count
-        for room, pool in rooms[: request.max_pools]:
-            take = min(room, left)
-            chosen.append((pool, take))
-            left -= take
-            if left == 0:
-                return self._take_parts(job, request, flavors, charges, chosen)
-        return None
+        queue = self._cycle.snapshot.queues[job.queue].queue
+        total = sum(room for room, _ in self._rooms(job, request.sets[0], flavors)[: request.max_pools])
+
+        def holds(sized: GangRequest) -> bool:
+            return sized.pods <= total and shortfall(queue, charges_for(sized, flavors), self._cycle.quota) is None
+
+        return largest(request, holds) if holds(request.at_least) else None
 
     def _rooms(
-        self, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...], pools: int
+        self, job: PendingJob, want: SetRequest, flavors: tuple[FlavorName, ...]
     ) -> list[tuple[int, PoolView]]:
-        """How many pods each pool could hold, in whole slices, most first: at least the first so many pools."""
+        """How many pods each pool could hold, in whole slices, most first: at least the first POOLS_MAX pools."""
         step = want.topology.slices[0].size if want.topology.slices else 1
         most = (want.count - 1) // step * step
         if self._cycle.sieve is None:
             found = [(self._room(p, job, want, flavors, step, most), p) for p in self._cycle.visit]
         else:
-            found = self._sieved_rooms(job, want, flavors, step, most, pools)
+            found = self._sieved_rooms(job, want, flavors, step, most, POOLS_MAX)
         return sorted(((r, p) for r, p in found if r > 0), key=lambda e: (-e[0], e[1].name))
 
     def _sieved_rooms(
@@ -113,3 +125,13 @@ class Splitter:
             first_rank += count
         self._cycle.quota.give(job.queue, charges)
         return Decision(job, tuple(parts))
+
+
+def _may_split(request: GangRequest) -> bool:
+    """Whether the owner allows it and the gang can be cut.
+
+    Only gangs of one pod set without a required level are cut: a required level means one domain, and a domain never
+    reaches over pools; neither does what is meant by one value of a label.
+    """
+    want = request.sets[0]
+    return request.max_pools > 1 and len(request.sets) == 1 and not (want.topology.required or want.topology.same)

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -175,7 +175,8 @@ class Fleet:
         found = explain(snapshot, queue_of(job), gang_request(spec), self._limits)
         chosen = [self._world.slots[slot] for slot in state.pools if slot < len(self._world.slots)]
         ages = {view.name: view.age_s for view in snapshot.pools}
-        pools = [_verdict(v, ages[v.pool], chosen=v.pool in chosen) for v in found.pools]
+        parts = self._part_words(chosen)
+        pools = [_verdict(v, ages[v.pool], chosen=v.pool in chosen, here=parts.get(v.pool, "")) for v in found.pools]
         pools.sort(key=lambda v: not v.chosen)
         position, _ = self._states.pending.queue_positions(job) if job in self._states.pending else (-1, 0)
         reason = _reason(found, state)
@@ -187,6 +188,13 @@ class Fleet:
             pools=tuple(pools),
             helps=tuple(_suggestion(h) for h in found.helps) if state.state is State.PENDING else (),
         )
+
+    def _part_words(self, chosen: Sequence[PoolName]) -> dict[PoolName, str]:
+        """What is said of each pool that has a part of a split gang: what its links to the others cost."""
+        known = [facts for pool in chosen if (facts := self._world.pool_facts(pool)) is not None]
+        between = self._limits.links.between
+        costs = {one.name: sum(between(one, other) for other in known) for one in known} if len(known) > 1 else {}
+        return {name: f"links to its other parts cost {cost:,}" for name, cost in costs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +234,7 @@ def _leave(facts: LeaveFacts) -> ports.PoolLeave:
     return ports.PoolLeave(facts.since_ms, facts.force, facts.vouched)
 
 
-def _verdict(verdict: PoolVerdict, age_s: float, *, chosen: bool) -> ports.PoolVerdict:
+def _verdict(verdict: PoolVerdict, age_s: float, *, chosen: bool, here: str) -> ports.PoolVerdict:
     return ports.PoolVerdict(
         pool=verdict.pool,
         fits=verdict.fits or chosen,
@@ -234,7 +242,7 @@ def _verdict(verdict: PoolVerdict, age_s: float, *, chosen: bool) -> ports.PoolV
         constraint="" if chosen else verdict.constraint,
         wanted=0 if chosen else verdict.wanted,
         found=0 if chosen else verdict.found,
-        detail=verdict.detail if verdict.fits or not chosen else "runs here",
+        detail=here or (verdict.detail if verdict.fits or not chosen else "runs here"),
         flavor=verdict.flavor,
         summary_age_ms=_milliseconds(age_s),
         chosen=chosen,
