@@ -8,12 +8,15 @@ from random import Random
 import numpy as np
 import pytest
 
+from hanse.agent.core.chosen import small_lines
 from hanse.agent.core.demand import COUNT_MAX, KINDS_MAX, TYPICAL_MAX, WEIGHT, Demand
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.inventory import Inventory
+from hanse.agent.core.ledger import NodeLedger, Placed
 from hanse.agent.core.packing import WHOLE_HOST_MILLI, Packing
 from hanse.agent.core.placement import Placement, place
 from hanse.agent.core.usable import HOLD, REACH
+from hanse.model.desired import BoundSet
 from hanse.model.ids import NodeName
 from hanse.model.job import Topology
 from hanse.model.placement import Level
@@ -24,6 +27,7 @@ from hanse.model.selectors import Operator, Requirement, Selector
 from hanse.shape import Fit, apply, encode, fit
 from hanse.shape.ask import SetAsk, prepare
 from tests.unit.agent_core.pools import BLOCK_RACK, H100, facts, gang, hold, placed, pods, pool
+from tests.unit.agent_core.stage import key
 
 GIB = 1 << 30
 MODEL = "model"
@@ -299,3 +303,48 @@ def test_pods_that_want_one_value_of_a_label_go_to_no_host_without_it() -> None:
     )
     for s in (pods(1, 1, cpu=40_000), pods(1, 1, cpu=1_000)):
         assert where(inventory, replace(s, topology=Topology(same=("subnet",)))) == "c"
+
+
+@pytest.mark.parametrize("milli", [300, 1_000, 2_000, 0])
+def test_the_terms_of_a_host_add_up_to_its_score(milli: int) -> None:
+    rng = Random(9)
+    inventory = hosts([host(f"x{i}", rng.choice((2, 4, 8)), rng.choice((16_000, 64_000))) for i in range(8)])
+    for _ in range(12):
+        filler = gang(ask(rng.choice((300, 500, 1_000)), rng.choice((500, 4_000))))
+        if isinstance(found := place(inventory, filler, (H100,)), Placement):
+            inventory.take(found)
+    s = prepared(ask(milli))
+    spot = inventory.packing().best(s)
+    assert spot is not None
+    terms = inventory.packing().terms(s, spot.row, spot.device_left)
+    assert terms.score == pytest.approx(spot.score)
+    assert terms.reach + terms.hold >= 0
+
+
+def test_a_whole_host_in_a_whole_rack_is_told() -> None:
+    inventory = pool({"b0/r0/h0": 4, "b0/r1/h0": 4})
+    terms = inventory.packing().terms(prepared(pods(1, 1)), 0, 0)
+    assert (terms.domains, terms.whole_host) == (1, True)
+    assert small_lines(terms)[0] == "fragmentation: breaks 1 whole domain and a whole host"
+
+
+def test_what_chose_a_share_is_told_of_the_gang_that_has_it() -> None:
+    ledger = NodeLedger(hosts([host("x0", 2), host("x1", 2)]))
+    first, second = ask(600), ask(300)
+    for name, s in (("a", first), ("b", second)):
+        assert isinstance(ledger.place(key(name), gang(s), (BoundSet("main", 1, 0, H100),)), Placed)
+    before = encode(ledger.inventory.shape())
+    terms = ledger.small_terms(key("b"))
+    assert terms is not None
+    assert not terms.whole_host, "the other share had opened it"
+    breaks, score = small_lines(terms)
+    assert breaks == "fragmentation: breaks nothing that was whole"
+    assert score.startswith("fragmentation: score ")
+    assert encode(ledger.inventory.shape()) == before
+    assert ledger.small_terms(key("c")) is None
+
+
+def test_no_score_placed_a_gang_of_several_hosts() -> None:
+    ledger = NodeLedger(pool({"b/r/h0": 4, "b/r/h1": 4}))
+    assert isinstance(ledger.place(key(), gang(pods(2, 4)), (BoundSet("main", 2, 0, H100),)), Placed)
+    assert ledger.small_terms(key()) is None

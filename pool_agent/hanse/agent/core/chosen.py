@@ -2,6 +2,8 @@
 
     1 block, with 240 of 4,096 GPUs free
     16 racks, with 0 of 4,096 GPUs free
+    fragmentation: breaks nothing that was whole
+    fragmentation: score 1,204 thousandths of a GPU that others could have used (reach 900, hold 304)
     power 412 a host, 380 on the hosts that are free
 
 It is told of the present: what is free in a domain changes after a gang was placed. Answers on demand only.
@@ -10,6 +12,7 @@ It is told of the present: what is free in a domain changes after a gang was pla
 from collections.abc import Iterable, Iterator, Sequence
 
 from hanse.agent.core.inventory import Inventory, Node
+from hanse.agent.core.packing import WHOLE_HOST_MILLI, Terms
 from hanse.agent.core.scores import VALUE_SCALE, ScoreTerm, value_of
 from hanse.model.ids import NodeName
 
@@ -25,6 +28,18 @@ def chosen_lines(inventory: Inventory, names: Iterable[NodeName]) -> tuple[str, 
     trees = sorted({node.tree for node in used})
     domains = [line for tree in trees for line in _levels(inventory, tree, [n for n in used if n.tree == tree])]
     return (*domains, *_terms(inventory, used))
+
+
+def small_lines(terms: Terms) -> tuple[str, ...]:
+    """The terms of the fragmentation score of a gang that one host holds, the deciding one first."""
+    broken = [f"{terms.domains:,} whole domain{'' if terms.domains == 1 else 's'}"] if terms.domains else []
+    broken += ["a whole host"] if terms.whole_host else []
+    taken = f"reach {terms.reach:,.0f}, hold {terms.hold:,.0f}"
+    taken += f", whole host {WHOLE_HOST_MILLI:,.0f}" if terms.whole_host else ""
+    return (
+        f"fragmentation: breaks {' and '.join(broken) or 'nothing that was whole'}",
+        f"fragmentation: score {terms.score:,.0f} thousandths of a GPU that others could have used ({taken})",
+    )
 
 
 def _levels(inventory: Inventory, tree: int, used: Sequence[Node]) -> Iterator[str]:

@@ -10,19 +10,21 @@ from typing import Protocol
 
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.inventory import Inventory
+from hanse.agent.core.packing import Terms
 from hanse.agent.core.placement import place
 from hanse.agent.core.places import HostUse, Placement, SetPlacement, on_devices, part_of
 from hanse.agent.core.records import SetPlace
+from hanse.agent.core.small import terms_on
 from hanse.model.desired import BoundSet
 from hanse.model.fence import GangKey
-from hanse.model.ids import NodeName
+from hanse.model.ids import FlavorName, NodeName
 from hanse.model.job import Topology
 from hanse.model.placement import LevelUse
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import Resources
 from hanse.model.selectors import Selector
-from hanse.shape.ask import prepare
+from hanse.shape.ask import SetAsk, prepare
 from hanse.shape.refuse import NoFit
 
 Reserved = tuple[tuple[NodeName, Resources], ...]
@@ -149,10 +151,8 @@ class NodeLedger:
 
     def _note(self, s: SetPlace) -> None:
         """What runs is what was asked for, as far as an agent that restarts can know; selectors are in no record."""
-        pods = len(s.nodes)
-        asked = SetRequest(pods, pods, s.resources, (s.flavor,), Selector(), (), Topology())
-        for ask in prepare(GangRequest((asked,)), (s.flavor,)).sets:
-            self.inventory.demand.note(ask)
+        if s.nodes:
+            self.inventory.demand.note(_asked(s.flavor, s.resources, len(s.nodes)))
 
     def _recorded(self, index: int, s: SetPlace, reserved: Reserved, devices: Devices) -> SetPlacement:
         hosts: list[HostUse] = []
@@ -165,6 +165,22 @@ class NodeLedger:
             hosts.append(HostUse(name, () if node is None else node.path, rank, 1))
         on = on_devices(self.inventory, s.resources, hosts, devices)
         return SetPlacement(index, s.flavor, s.resources, tuple(hosts), reserved, on)
+
+    def small_terms(self, key: GangKey) -> Terms | None:
+        """The terms of the fragmentation score of a gang that is one set on one host; None for any other.
+
+        Its own pods are left out while this is reckoned.
+        """
+        held = self._held.get(key)
+        small = held.sets[0] if held is not None and len(held.sets) == 1 else None
+        if held is None or small is None or len(small.hosts) != 1 or small.reserved:
+            return None
+        asked = _asked(small.flavor, small.pod, small.hosts[0].pods)
+        self.inventory.give(held)
+        try:
+            return terms_on(self.inventory, asked, small.hosts[0].node, small.devices)
+        finally:
+            self.inventory.take(held)
 
     def give_sets(self, key: GangKey, positions: Set[int]) -> None:
         """See Ledger."""
@@ -190,6 +206,12 @@ class NodeLedger:
     def remove_node(self, name: NodeName) -> None:
         """See Ledger."""
         self.inventory.remove_node(name)
+
+
+def _asked(flavor: FlavorName, uses: Resources, pods: int) -> SetAsk:
+    """A set of such pods that run anywhere."""
+    asked = SetRequest(pods, pods, uses, (flavor,), Selector(), (), Topology())
+    return prepare(GangRequest((asked,)), (flavor,)).sets[0]
 
 
 def _set_place(s: SetPlacement, bound: BoundSet) -> SetPlace:

@@ -56,6 +56,26 @@ class Spot(NamedTuple):
     score: float
 
 
+class Terms(NamedTuple):
+    """What the score of one host is made of.
+
+    Attributes:
+        domains: whole domains above the host that the pods break; they come ahead of everything else.
+        whole_host: all GPUs of the host were free.
+        reach, hold: usable thousandths that the pods take, by part.
+    """
+
+    domains: int
+    whole_host: bool
+    reach: float
+    hold: float
+
+    @property
+    def score(self) -> float:
+        """As in Spot."""
+        return self.reach + self.hold + self.whole_host * WHOLE_HOST_MILLI
+
+
 class _Ranking:
     """Scores of one kind of pods by row, infinite without room, and the version of the row that each was made for.
 
@@ -141,6 +161,35 @@ class Packing:
             return int(rows[0])
         nodes = self.columns.nodes
         return min((nodes[row].merit, row) for row in map(int, rows))[1]
+
+    def terms(self, s: SetAsk, row: int, device_left: int) -> Terms:
+        """The score of one host that has room for the set.
+
+        Args:
+            device_left: of the device that a share goes to.
+        """
+        rows, usable, milli = np.array([row]), self._usable, s.pod[GPU_MILLI]
+        self._look(rows)
+        need = np.array([s.pod[name] * s.count for name in usable.names], dtype=np.float64)
+        left, number = self._left[rows, : len(usable.names)], self.columns.number[rows]
+        reach, pods = self._reach[rows], self._pods[rows]
+        before = self._parts(reach, pods, usable.room(left), number)
+        if milli:
+            whole = self._whole[rows] - (device_left == DEVICE_MILLI)
+            usable.changed(reach, pods, whole, np.array([device_left]), np.array([device_left - milli]))
+        elif s.gpus:
+            whole = np.maximum(0, self._whole[rows] - s.gpus * s.count)
+            usable.changed(reach, pods, whole, _FULL, _NONE, s.gpus * s.count)
+        after = self._parts(reach, pods, usable.room(left - need), number)
+        whole_host = 0 < self.columns.full[row] == self.columns.free[row]
+        domains = int(self._wholes.broken_by()[row]) if self._wholes.any else 0
+        return Terms(domains, bool(whole_host), before[0] - after[0], before[1] - after[1])
+
+    def _parts(self, reach: Floats, pods: Floats, room: Floats, number: Ints) -> tuple[float, float]:
+        """Usable thousandths of one host: reach, hold."""
+        both = float(self._usable.worth(reach, pods, room, number)[0])
+        only = float(self._usable.worth(reach, np.zeros_like(pods), room, number)[0])
+        return only / _SCALE, (both - only) / _SCALE
 
     # ---- one kind of pods ---------------------------------------------------------------------------------
 

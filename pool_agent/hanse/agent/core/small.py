@@ -4,16 +4,18 @@ Outside the exact class the score chooses among all hosts. Inside it, the shape 
 equal to everybody above (`hanse.shape.single`), and the score, which sees more of them, chooses among these.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from hanse.agent.core.inventory import Inventory
-from hanse.agent.core.packing import Spot
+from hanse.agent.core.packing import Spot, Terms
 from hanse.agent.core.places import SetPlacement, set_placement
 from hanse.agent.core.topology import Domain
 from hanse.agent.core.usable import Mask
-from hanse.model.resources import GPU_MILLI
+from hanse.model.ids import NodeName
+from hanse.model.resources import DEVICE_MILLI, GPU_MILLI
 from hanse.shape.ask import SetAsk
 from hanse.shape.domains import Branch, Leaf
 from hanse.shape.lens import Ladder, Refused, ladder, layered
@@ -65,6 +67,22 @@ def no_room(inventory: Inventory, s: SetAsk) -> NoFit:
     columns = inventory.columns()
     free = int(columns.free[columns.of_flavor(s.flavor)].sum())
     return refuse_lone(() if isinstance(rows, Refused) else rows.rows, s, free)
+
+
+def terms_on(inventory: Inventory, s: SetAsk, name: NodeName, devices: Sequence[int]) -> Terms | None:
+    """What the score of a host is made of for a set that it holds; None if it does not, or if no score places it.
+
+    Args:
+        devices: see SetPlacement.
+    """
+    node, shares = inventory.node(name), GPU_MILLI in s.pod
+    if node is None or node.at is None or (devices and (not shares or s.count > 1)):
+        return None
+    row = inventory.columns().row[node.slot]
+    if any(node.free(resource) < amount * s.count for resource, amount in s.pod.items() if resource != GPU_MILLI):
+        return None  # what holds it is over its limits
+    left = DEVICE_MILLI - node.shared().get(devices[0], 0) if shares else 0
+    return inventory.packing().terms(s, row, left) if left >= s.pod[GPU_MILLI] else None
 
 
 def _placed(inventory: Inventory, index: int, s: SetAsk, spot: Spot) -> SetPlacement:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequen
 from typing import Final
 
 from hanse.agent.cluster.port import LOG_LINES_MAX, ClusterUnavailable
-from hanse.agent.core.chosen import chosen_lines
+from hanse.agent.core.chosen import chosen_lines, small_lines
 from hanse.agent.core.explain import explain_nodes
 from hanse.agent.core.records import SetPlace
 from hanse.agent.shell.config import AgentConfig
@@ -128,7 +128,9 @@ class Details:
         sets = self._sets(gang)
         if self._pool.ledger is None:
             return ()
-        return chosen_lines(self._pool.ledger.inventory, (name for s in sets for name in s.nodes))
+        lines = chosen_lines(self._pool.ledger.inventory, (name for s in sets for name in s.nodes))
+        terms = self._pool.ledger.small_terms(gang)
+        return lines if terms is None else (*lines, *small_lines(terms))
 
     def _explain(self, spec: bytes, flavors: Sequence[FlavorName]) -> tuple[str, ...]:
         request = gang_request(spec_from_bytes(spec)).at_least
