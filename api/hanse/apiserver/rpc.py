@@ -193,6 +193,10 @@ async def _refuse(context: Context, error: Exception) -> None:
     refused = told(error)
     if type(refused) is HanseError:
         log.error("api_call_failed", exc_info=error, extra={"reason": refused.reason, "peer": context.peer()})
+    else:
+        level = logging.DEBUG if isinstance(refused, ResourceExhausted) else logging.INFO  # a flood is counted
+        said = {"reason": refused.reason, "cause": refused.message, "peer": context.peer()}
+        log.log(level, "api_call_refused", extra=said)
     status = status_of(refused)
     metadata = ((STATUS_DETAILS_KEY, status.SerializeToString()),)
     await context.abort(_CODES[status.code], status.message, trailing_metadata=metadata)

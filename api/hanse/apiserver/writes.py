@@ -5,6 +5,7 @@ whose outcome is unknown is settled by going round once more: either the record 
 the lost one exclude each other (P3).
 """
 
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
@@ -15,6 +16,8 @@ from hanse.apiserver.context import CallContext
 from hanse.apiserver.requests import Request, Requests, pack_answer, stamped, unpack_answer
 from hanse.model.errors import Unavailable
 from hanse.store.contract import Committed, Conflict, Guard, LeaseGone, Op, Store, Txn, Unknown
+
+log = logging.getLogger(__name__)
 
 M = TypeVar("M", bound=Message)
 
@@ -73,8 +76,9 @@ class Writer:
                 case Committed(revision):
                     return stamped(planned.answer, revision)
                 case Conflict():
-                    continue
+                    log.info("write_tried_again", extra={"method": method, "outcome": "Conflict"})
                 case Unknown():
+                    log.info("write_tried_again", extra={"method": method, "outcome": "Unknown"})
                     unknown = True
         raise gave_up(unknown=unknown)
 

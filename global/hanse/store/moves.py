@@ -8,6 +8,7 @@ Planning is apart from committing, because a link packs the moves of many jobs i
 when a guard fails; `commit_move` is the simple case of one job.
 """
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, assert_never
@@ -70,6 +71,8 @@ from hanse.store.schema import (
     decode_state,
     encode,
 )
+
+log = logging.getLogger(__name__)
 
 MOVE_TRIES_MAX: Final = 16
 """Conflicts after which a single move gives up and tells its caller to try again."""
@@ -451,8 +454,9 @@ async def commit_move(
             case Committed(revision):
                 count_move(plan.before, plan.state)
                 return MoveDone(plan.state, revision)
-            case Conflict() | Unknown():
-                continue
+            case Conflict() | Unknown() as other:
+                said = {"job": job, "event": type(event).__name__, "outcome": type(other).__name__}
+                log.info("move_tried_again", extra=said)
     raise Unavailable(f"job {job} changes faster than this call can follow; try again", reason="CONFLICT")
 
 

@@ -1,12 +1,18 @@
 """What a replica tells of a job, and of itself."""
 
+import logging
+from dataclasses import replace
+
+import pytest
+
 from hanse.kit.telemetry import metrics
+from hanse.model.ids import PoolName
 from hanse.model.lifecycle import State
 from hanse.model.reasons import Reason
 from hanse.model.report import GangStatus
-from hanse.scheduler.shell.counting import kind_of
+from hanse.scheduler.shell.counting import kind_of, moved_of, tell_conflict, tell_report_conflict
 from hanse.store import keys
-from hanse.store.contract import Outcome, Txn, Unknown
+from hanse.store.contract import Conflict, ModRevisionIs, Outcome, Put, Txn, Unknown
 from hanse.store.memory import MemoryStore
 from tests.unit.scheduler_shell.puppet import CLOCK, stage, submit, until, wait_state
 from tests.unit.telling import TRACE, counting, telling
@@ -128,3 +134,37 @@ def test_every_kind_of_guard_has_a_word() -> None:
     }
     assert {kind_of(key) for key in guards} == set(metrics.GUARD.values)
     assert {key: kind_of(key) for key in guards} == guards
+
+
+async def test_refusals_of_agents_takeovers_and_fenced_streams_are_counted() -> None:
+    with counting() as counted:
+        async with stage() as found:
+            replica = await found.replica()
+            await until(lambda: counted("hanse.roots.taken", "committed") == 1)
+            agent = await found.puppet(replica, "p0", {"r1": 4}).attached()
+            twin = found.puppet(replica, "p0", {"r1": 4})
+            await twin.hello(instance="i2")
+            await until(lambda: counted("hanse.link.refusals", "ALREADY_ATTACHED") == 1)
+            await agent.summary(agent.epoch.revision)
+            key = await agent.bound(await submit(found.store, 1, 2))
+            other = replace(agent.epoch, revision=agent.epoch.revision + 1)
+            await agent.report(key, GangStatus.RUNNING, epoch=other)
+            await until(lambda: counted("hanse.link.fenced", "epoch") == 1)
+            again = await found.puppet(replica, "p0", {"r1": 4}).attached()
+            newer = Put(
+                keys.pool_agent(again.pool), b'{"instance":"i3","replica":"r9","incarnation":1,"attached_ms":1}'
+            )
+            await found.store.transact(Txn((), (newer,)))
+            await until(lambda: counted("hanse.link.fenced", "attach") == 1)
+
+
+def test_a_conflict_is_counted_by_what_had_moved_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    guards = [ModRevisionIs(keys.pool_config(PoolName(f"p{n}")), 4) for n in range(6)]
+    moved = moved_of(guards, Conflict(9, {guard.key: 4 if guard is guards[0] else 5 for guard in guards}))
+    assert len(moved) == 5
+    with counting() as counted, caplog.at_level(logging.INFO, logger="hanse"):
+        tell_conflict(moved, 3)
+        tell_report_conflict(moved, 2)
+        assert (counted("hanse.commit.conflicts", "pool"), counted("hanse.report.conflicts", "pool")) == (5, 5)
+    assert [record.getMessage() for record in caplog.records] == ["commit_conflict", "report_conflict"]
+    assert vars(caplog.records[0])["moved"].endswith("pools/p4/config and 1 more")

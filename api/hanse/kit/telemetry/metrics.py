@@ -69,6 +69,11 @@ REFUSED_AGENT: Final = Label(
         "VERSION",
     ),
 )
+FENCE: Final = Label(
+    "hanse.fence",
+    "what showed it: another attach, a report's guard that did not hold, or a report of another epoch",
+    ("attach", "guard", "epoch"),
+)
 LEAVE: Final = Label(
     "hanse.leave", "by which order: none by force, by force, or vouched to be dead", ("drained", "forced", "vouched")
 )
@@ -160,6 +165,14 @@ PENDING_CLASSES: Final = REGISTRY.declare(
 ROOTS_HELD: Final = REGISTRY.declare(
     Gauge("hanse.roots.held", "{root}", "Cohort roots that this process admits for.")
 )
+ROOTS_TAKEN: Final = REGISTRY.declare(
+    Counter(
+        "hanse.roots.taken",
+        "{root}",
+        "Grants that this process rewrote to admit for a root, or tried to.",
+        _outcome("committed", "conflict", "unknown"),
+    )
+)
 TRANSACTIONS: Final = REGISTRY.declare(
     Counter(
         "hanse.commit.transactions",
@@ -198,12 +211,15 @@ ATTACHMENTS: Final = REGISTRY.declare(
 AGENTS_REFUSED: Final = REGISTRY.declare(
     Counter("hanse.link.refusals", "{attachment}", "Agents that were not attached here, by reason.", REFUSED_AGENT)
 )
+FENCED: Final = REGISTRY.declare(
+    Counter("hanse.link.fenced", "{session}", "Streams of agents that were ended for the epoch's sake.", FENCE)
+)
 DESIRED_SENT: Final = REGISTRY.declare(
     Counter("hanse.link.desired", "{binding}", "Bindings that were sent to agents.")
 )
 REPORTS: Final = REGISTRY.declare(Counter("hanse.reports", "{report}", "Reports of agents that took effect.", STATUS))
 REPORT_CONFLICTS: Final = REGISTRY.declare(
-    Counter("hanse.report.conflicts", "{transaction}", "Transactions of reports in which a guard did not hold.")
+    Counter("hanse.report.conflicts", "{guard}", "Guards of transactions of reports that did not hold.", GUARD)
 )
 REPORTS_WAITING: Final = REGISTRY.declare(
     Gauge("hanse.reports.waiting", "{report}", "Reports of agents that are not in effect yet.")
@@ -260,6 +276,14 @@ STORE_SIZE: Final = REGISTRY.declare(
 
 AGENT_ATTACHED: Final = REGISTRY.declare(
     Gauge("hanse.agent.attached", "{agent}", "1 while the agent obeys a desired set of a live stream.", POOL)
+)
+AGENT_ATTACHMENTS_REFUSED: Final = REGISTRY.declare(
+    Counter(
+        "hanse.agent.attachments.refused",
+        "{attachment}",
+        "Attachments that a replica refused, or that ended because the agent refused what it was told.",
+        POOL,
+    )
 )
 AGENT_GANGS: Final = REGISTRY.declare(
     Gauge("hanse.agent.gangs", "{gang}", "Gangs that have places, as the agent knows them.", POOL, GANG_STATE)

@@ -33,7 +33,7 @@ from hanse.scheduler.core.plan import Decision, PartPlan, verify
 from hanse.scheduler.core.snapshot import Limits, Snapshot
 from hanse.scheduler.core.world import ASSUMED, World
 from hanse.scheduler.shell.bound import binding_facts
-from hanse.scheduler.shell.counting import count_committed, count_conflict
+from hanse.scheduler.shell.counting import count_committed, moved_of, tell_conflict
 from hanse.scheduler.shell.feed import Feed
 from hanse.scheduler.shell.packing import heads_of, pack
 from hanse.scheduler.shell.states import States
@@ -199,7 +199,7 @@ class Committer:
                     self._views.keep(replace(view, state_revision=revision, revision=revision))
                 return _Sent()
             case Conflict():
-                return await self._conflict(txn, outcome)
+                return await self._conflict(txn, outcome, len(decisions))
             case Unknown(cause):
                 self._begin_settling(number, decisions, bound, txn, cause)
                 return _Sent()
@@ -232,9 +232,9 @@ class Committer:
                 said = {"job": name.job, "attempt": name.attempt, "part": name.part, "pool": name.pool}
                 log.debug("job_bound", extra={**said, "revision": revision})
 
-    async def _conflict(self, txn: Txn, conflict: Conflict) -> "_Moved":
-        moved = frozenset(g.key for g in txn.guards if conflict.current.get(g.key, 0) != g.revision)
-        count_conflict(moved)
+    async def _conflict(self, txn: Txn, conflict: Conflict, jobs: int) -> "_Moved":
+        moved = moved_of(txn.guards, conflict)
+        tell_conflict(moved, jobs)
         self.counts[CONFLICTED] += 1
         for key in sorted(moved):
             self.counts["conflict_" + key.split("/", 1)[0]] += 1

@@ -272,6 +272,7 @@ class Replica:
             if self.world.agents.get(session.pool, 0) > session.granted.epoch.revision:
                 log.warning("session_superseded", extra={"pool": session.pool})
                 self._superseded += 1
+                metrics.FENCED.add(1, "attach")
                 session.end()
 
     # ---- links -----------------------------------------------------------------------------------------------

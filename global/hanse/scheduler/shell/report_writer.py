@@ -20,6 +20,7 @@ from hanse.kit.telemetry import metrics
 from hanse.model.ids import JobId
 from hanse.model.lifecycle import Ignored, Illegal
 from hanse.model.report import GangReport, GangStatus
+from hanse.scheduler.shell.counting import moved_of, tell_report_conflict
 from hanse.scheduler.shell.reports import ReportBook, Waiting
 from hanse.scheduler.shell.traces import Traces
 from hanse.scheduler.shell.views import Views
@@ -212,7 +213,7 @@ class ReportWriter:
                     moves = rest
                 case Conflict():
                     self.counts["conflicts"] += 1
-                    metrics.REPORT_CONFLICTS.add(1)
+                    tell_report_conflict(moved_of(guards, outcome), len(chosen))
                     still = _still_resting(chosen, guards, outcome)
                     kept = {move.job for _, move in still}
                     self._views.forget(move.job for _, move in chosen if move.job not in kept)
@@ -267,7 +268,7 @@ class ReportWriter:
 
 def _still_resting(chosen: Sequence[_Move], guards: Sequence[Guard], conflict: Conflict) -> list[_Move]:
     """The moves of a transaction that did not pass, none of whose guards moved and whose stream is not superseded."""
-    moved = {guard.key for guard in guards if conflict.current.get(guard.key, 0) != guard.revision}
+    moved = moved_of(guards, conflict)
     books = {entry.book.pool: entry.book for entry, _ in chosen}
     live = {pool for pool, book in books.items() if book.check_fence(conflict)}
     return [

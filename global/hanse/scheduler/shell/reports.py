@@ -6,16 +6,20 @@ report makes compares `pools/<pool>/agent` with the stream's epoch (P9): what a 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from hanse.kit.gang_logs import GangLogs
+from hanse.kit.telemetry import metrics
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import JobId, PoolName
 from hanse.model.report import GangReport, Reports
 from hanse.store import keys
 from hanse.store.contract import Conflict, Guard, ModRevisionIs
+
+log = logging.getLogger(__name__)
 
 REPORTS_WAITING_MAX: Final = 50_000
 """Gangs of one pool with a report that is not in effect yet; beyond it the stream is ended and begins anew."""
@@ -77,6 +81,7 @@ class ReportBook:
             Superseded: the reports are of another epoch than this stream's.
         """
         if reports.epoch != self._epoch:
+            metrics.FENCED.add(1, "epoch")
             raise Superseded(f"reports of epoch {reports.epoch} on a stream of epoch {self._epoch}")
         for report in reports.reports:
             self._waiting[report.key] = Waiting(report, reports.sequence, now_ms)
@@ -125,6 +130,8 @@ class ReportBook:
         current = conflict.current.get(keys.pool_agent(self.pool), self._epoch.revision)
         if current == self._epoch.revision:
             return True
+        metrics.FENCED.add(1, "guard")
+        log.warning("reports_fenced", extra={"pool": self.pool, "epoch": str(self._epoch), "newer": current})
         self.end(Superseded(f"pool {self.pool} has a newer agent (epoch revision {current})"))
         return False
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from hanse.kit.clock import Clock
+from hanse.kit.telemetry import metrics
 from hanse.model.ids import ReplicaId
 from hanse.scheduler.core.world import ReplicaFacts, World, winner
 from hanse.store import keys
@@ -174,5 +175,8 @@ class Roots:
             value = GrantValue(self._replica, self.nonce, self._clock.now_ms())
             outcome = await self._store.transact(Txn((guard,), (Put(keys.grant(root), encode(value)),)))
             self.taken += isinstance(outcome, Committed)
-            log.info("grant_taken", extra={"root": root, "outcome": type(outcome).__name__})
+            before = known.replica if known is not None else ""
+            said = {"root": root, "before": before, "outcome": type(outcome).__name__}
+            log.info("grant_taken", extra=said)
+            metrics.ROOTS_TAKEN.add(1, type(outcome).__name__.lower())
         return bool(roots)

@@ -22,6 +22,7 @@ from hanse.agent.shell.session import AttachmentRefused, ClaimWanted, Session, U
 from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
+from hanse.kit.telemetry import metrics
 from hanse.model.attach import Hello, Refusal, Welcome
 from hanse.model.errors import HanseError
 from hanse.model.placement import Level
@@ -73,7 +74,9 @@ class Link:
             try:
                 await self._attach()
             except AttachmentRefused as error:
-                log.error("attachment_refused", extra={"pool": self._config.pool, "cause": str(error)})
+                said = {"pool": self._config.pool, "reason": error.reason, "cause": str(error)}
+                log.error("attachment_refused", extra=said)
+                metrics.AGENT_ATTACHMENTS_REFUSED.add(1, self._config.pool)
                 await asyncio.sleep(0.0 if error.retry else REFUSED_FOR_GOOD_S)
             except (StreamClosed, ClaimWanted, Superseded, ClusterUnavailable, HanseError, OSError) as error:
                 log.info("link_ended", extra={"pool": self._config.pool, "cause": str(error)})
