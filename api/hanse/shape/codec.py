@@ -5,8 +5,11 @@
     classes     flavor, accelerator and count, other resources, taints
     labels      (hash of key, hash of value, which classes carry it); hashes of keys left out
     frames      kinds of lowest domains: hosts by class, whatever is free on them
-    groups      levels, then the tree, children in key order: a lowest domain is its frame and the number of its
-                histogram, any other is (copies, child) one after the other
+    groups      levels
+    trees       of all groups, bit by bit (`codec_bits`)
+
+Version 1 has each tree behind its levels, in whole bytes (`codec_bytes`), and takes up to twice as much; it is read,
+and no longer written.
 
 Reading is strict: what would not be written in exactly these bytes is refused, so equal shapes are equal bytes, and a
 hostile summary costs bounded work: its size is checked first, every node is spelled out, every number is limited.
@@ -15,17 +18,19 @@ A shape that is too large for a summary is clipped before it is written (`clip`)
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Final
 
 from hanse.model.ids import FlavorName
 from hanse.model.placement import Level
 from hanse.model.resources import Resources
 from hanse.model.selectors import Effect, Taint
+from hanse.shape import codec_bits, codec_bytes
+from hanse.shape.bits import BitReader, packed
 from hanse.shape.classes import HostClass
-from hanse.shape.domains import Bin, Leaf, Node, branch, leaf
+from hanse.shape.codec_bits import Alphabet
+from hanse.shape.codec_leaves import Frame, frame_of
+from hanse.shape.domains import Branch, Leaf, Node
 from hanse.shape.errors import ShapeError
-from hanse.shape.histogram import rank, unrank, ways
 from hanse.shape.lens import Table
 from hanse.shape.limits import (
     AMOUNT_MAX,
@@ -41,26 +46,28 @@ from hanse.shape.shape import Group, Shape
 from hanse.shape.varint import Reader, put, put_text
 
 MAGIC: Final = b"HSHP"
-VERSION: Final = 1
+VERSION: Final = 2
+BYTES_VERSION: Final = 1
 _HASH_BYTES: Final = 4
-_RANK_BITS_MAX: Final = 256  # a frame with more histograms writes them as bins
 _ALL_CLASSES: Final = 0  # no label is carried by no class, so this mask is free to mean all
 
-Frame = tuple[tuple[int, int], ...]  # (class, hosts), in the order of classes
 
-
-def written(shape: Shape) -> bytes:
-    """The bytes of a shape, however many."""
+def written(shape: Shape, version: int = VERSION) -> bytes:
+    """The bytes of a shape, however many, in a version that is known here."""
     full = tuple([cls.gpus for cls in shape.table.classes])
-    frames = sorted({_frame(low.bins) for group in shape.groups for low in _leaves(group.root)})
+    frames = sorted({frame_of(low.bins) for group in shape.groups for low in _leaves(group.root)})
     number = {frame: i for i, frame in enumerate(frames)}
-    out = [MAGIC, put(VERSION), put(shape.clipped_hosts), table_bytes(shape.table), put(len(frames))]
+    out = [MAGIC, put(version), put(shape.clipped_hosts), table_bytes(shape.table), put(len(frames))]
     out.extend([put(len(frame)) + b"".join([put(c) + put(n) for c, n in frame]) for frame in frames])
     out.append(put(len(shape.groups)))
     for group in shape.groups:
         out.append(put(len(group.levels)))
         out.extend([put_text(level.key) + put_text(level.alias) for level in group.levels])
-        _put_kids(group.root, full, number, out)
+        if version == BYTES_VERSION:
+            out.append(codec_bytes.put_tree(group.root, full, number))
+    if version != BYTES_VERSION:
+        told = Alphabet(frames, number, full)
+        out.append(packed("".join([codec_bits.tree_bits(group.root, told) for group in shape.groups])))
     return b"".join(out)
 
 
@@ -76,14 +83,14 @@ def decode(data: bytes) -> Shape:
     if reader.raw(len(MAGIC)) != MAGIC:
         raise ShapeError("shape: these bytes are no shape")
     version = reader.number(AMOUNT_MAX)
-    if version != VERSION:
+    if version not in (BYTES_VERSION, VERSION):
         raise ShapeError(f"shape: version {version} is not known here; this is version {VERSION}")
     clipped = reader.number(HOSTS_MAX)
     table = _read_table(reader)
     frames = _read_frames(reader, table)
-    shape = Shape(_read_groups(reader, table, frames), table, clipped)
+    shape = Shape(_read_groups(reader, table, frames, version), table, clipped)
     reader.finish()
-    if written(shape) != data:
+    if written(shape, version) != data:
         raise ShapeError("shape: not in canonical form")
     return shape
 
@@ -185,14 +192,6 @@ def _leaves(node: Node) -> Iterator[Leaf]:
             yield from _leaves(kid)
 
 
-@lru_cache(maxsize=65_536)
-def _frame(bins: tuple[Bin, ...]) -> Frame:
-    hosts: dict[int, int] = {}
-    for c, _, n in bins:
-        hosts[c] = hosts.get(c, 0) + n
-    return tuple(hosts.items())
-
-
 def _read_frames(reader: Reader, table: Table) -> list[Frame]:
     frames: list[Frame] = []
     for _ in range(reader.number(SUMMARY_BYTES_MAX)):
@@ -201,96 +200,18 @@ def _read_frames(reader: Reader, table: Table) -> list[Frame]:
     return frames
 
 
-@lru_cache(maxsize=65_536)
-def _rank_bytes(frame: Frame, full: tuple[int, ...]) -> int:
-    """Bytes of a histogram's number in this frame, -1 if it is written as bins."""
-    total = 1
-    for c, hosts in frame:
-        if min(hosts, full[c]) * max(hosts, full[c]).bit_length() > 4 * _RANK_BITS_MAX:
-            return -1  # far too many ways, and costly to count
-        total *= ways(hosts, full[c])
-    bits = (total - 1).bit_length()
-    return -1 if bits > _RANK_BITS_MAX else (bits + 7) // 8
-
-
-@lru_cache(maxsize=65_536)
-def _leaf_bytes(bins: tuple[Bin, ...], full: tuple[int, ...]) -> bytes:
-    """A lowest domain whose frame is known."""
-    frame = _frame(bins)
-    size = _rank_bytes(frame, full)
-    if size < 0:
-        return put(len(bins)) + b"".join([put(c) + put(free) + put(hosts) for c, free, hosts in bins])
-    at = 0
-    for c, hosts in reversed(frame):
-        counts = [0] * (full[c] + 1)
-        for other, free, n in bins:
-            if other == c:
-                counts[free] = n
-        at = at * ways(hosts, full[c]) + rank(counts)
-    return at.to_bytes(size, "big")
-
-
-@lru_cache(maxsize=65_536)
-def _leaf_of(frame: Frame, full: tuple[int, ...], data: bytes) -> Leaf:
-    at = int.from_bytes(data, "big")
-    bins: dict[tuple[int, int], int] = {}
-    for c, hosts in frame:
-        at, mine = divmod(at, ways(hosts, full[c]))
-        for free, n in enumerate(unrank(mine, hosts, full[c])):
-            bins[c, free] = n
-    if at:
-        raise ShapeError("shape: a histogram that does not exist")
-    return leaf(bins)
-
-
-def _put_kids(node: Node, full: tuple[int, ...], number: dict[Frame, int], out: list[bytes]) -> None:
-    assert not isinstance(node, Leaf)
-    out.append(put(len(node.kids)))
-    for kid, copies in node.kids:
-        if isinstance(kid, Leaf):
-            several = copies > 1
-            out.append(put(number[_frame(kid.bins)] << 1 | several))
-            if several:
-                out.append(put(copies))
-            out.append(_leaf_bytes(kid.bins, full))
-        else:
-            out.append(put(copies))
-            _put_kids(kid, full, number, out)
-
-
-def _read_groups(reader: Reader, table: Table, frames: list[Frame]) -> tuple[Group, ...]:
+def _read_groups(reader: Reader, table: Table, frames: list[Frame], version: int) -> tuple[Group, ...]:
     full = tuple([cls.gpus for cls in table.classes])
-    groups: list[Group] = []
+    levels: list[tuple[Level, ...]] = []
+    roots: list[Branch] = []
     for _ in range(reader.number(GROUPS_MAX)):
         count = reader.number(LEVELS_MAX)
-        levels = tuple([Level(reader.text(TEXT_BYTES_MAX), reader.text(TEXT_BYTES_MAX)) for _ in range(count)])
-        root = branch(_read_kids(reader, full, frames, max(1, count)))
-        groups.append(Group(levels, root))
-    if sum(group.root.hosts for group in groups) > HOSTS_MAX:
+        levels.append(tuple([Level(reader.text(TEXT_BYTES_MAX), reader.text(TEXT_BYTES_MAX)) for _ in range(count)]))
+        if version == BYTES_VERSION:
+            roots.append(codec_bytes.read_tree(reader, full, frames, max(1, count)))
+    if version != BYTES_VERSION:
+        bits, told = BitReader(reader.rest()), Alphabet(frames, {}, full)
+        roots = [codec_bits.read_tree(bits, told, max(1, len(each))) for each in levels]
+    if sum(root.hosts for root in roots) > HOSTS_MAX:
         raise ShapeError(f"shape: more than {HOSTS_MAX} hosts")
-    return tuple(groups)
-
-
-def _read_kids(reader: Reader, full: tuple[int, ...], frames: list[Frame], height: int) -> list[tuple[Node, int]]:
-    kids: list[tuple[Node, int]] = []
-    for _ in range(reader.number(SUMMARY_BYTES_MAX)):
-        if height == 1:
-            head = reader.number(2 * len(frames) - 1)
-            copies = reader.number(HOSTS_MAX) if head & 1 else 1
-            kids.append((_read_leaf(reader, full, frames[head >> 1]), copies))
-        else:
-            copies = reader.number(HOSTS_MAX)
-            kids.append((branch(_read_kids(reader, full, frames, height - 1)), copies))
-    return kids
-
-
-def _read_leaf(reader: Reader, full: tuple[int, ...], frame: Frame) -> Leaf:
-    size = _rank_bytes(frame, full)
-    if size >= 0:
-        return _leaf_of(frame, full, reader.raw(size))
-    bins: dict[tuple[int, int], int] = {}
-    for _ in range(reader.number(SUMMARY_BYTES_MAX)):
-        c = reader.number(len(full) - 1)
-        free = reader.number(full[c])
-        bins[c, free] = reader.number(HOSTS_MAX)
-    return leaf(bins)
+    return tuple([Group(each, root) for each, root in zip(levels, roots, strict=True)])

@@ -69,6 +69,10 @@ class Reader:
         self._at = end
         return out
 
+    def rest(self) -> bytes:
+        """Everything up to the end."""
+        return self.raw(len(self._data) - self._at)
+
     def text(self, most: int) -> str:
         """The next length-prefixed text of at most `most` bytes."""
         try:
