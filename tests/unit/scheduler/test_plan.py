@@ -87,12 +87,15 @@ def test_small_work_goes_where_something_is_broken_already() -> None:
     assert decision.parts[0].pool == "b-broken"
 
 
-def test_in_a_large_fleet_the_first_jobs_of_a_cycle_are_compared_with_every_pool_and_the_others_with_a_few() -> None:
+def test_every_job_is_compared_with_every_pool_the_first_of_a_cycle_by_asking_and_the_others_by_a_look() -> None:
     found = world({f"p{n:02}": inventory({"r1": 8}).shape() for n in range(20)}, {H100: 2_000})
     jobs = [both(n, request(1)) for n in range(5)]
     plan = cycle(found, jobs, replace(LIMITS, candidates_max=8, comparisons_max=45))
     choices = [d.parts[0].choice for d in plan.decisions]
-    assert [c.fitting for c in choices if c is not None] == [20, 20, 2, 2, 2]
+    assert [c.fitting for c in choices if c is not None] == [20, 20, 20, 20, 20]
+    assert len({d.parts[0].pool for d in plan.decisions}) == 1
+    off = cycle(found, jobs, replace(LIMITS, candidates_max=8, comparisons_max=45, prefer_pools=False))
+    assert [d.parts[0].choice.fitting for d in off.decisions if d.parts[0].choice] == [20] * 5
 
 
 TWO = frozenset({ReplicaId("r0"), ReplicaId("r1")})

@@ -42,7 +42,8 @@ class Cycle:
         visit: the pools that may be used, in the order of asking.
         share: how many of the first are this replica's own.
         since: only pools that have grown since this stamp are asked by the job that is looked at; -1 for all.
-        sieve: where all pools of a large fleet are asked at once.
+        index: where all pools can be asked at once; None for a few pools.
+        sieve: the same, for a fleet that is so large that this is done before pools are asked one by one.
     """
 
     def __init__(self, snapshot: Snapshot, limits: Limits) -> None:
@@ -55,9 +56,10 @@ class Cycle:
         self._given: dict[PoolName, int] = {}
         self.visit, self.share = self._order()
         self._place_of = {pool.name: place for place, pool in enumerate(self.visit)}
-        self.sieve: Sieve | None = None
-        if snapshot.fleet is not None and len(self.visit) >= POOLS_MIN:
-            self.sieve = Sieve(snapshot.fleet, self.visit, self.shapes)
+        self.index: Sieve | None = None
+        if snapshot.fleet is not None and len(self.visit) > limits.candidates_max:
+            self.index = Sieve(snapshot.fleet, self.visit, self.shapes)
+        self.sieve = self.index if len(self.visit) >= POOLS_MIN else None
 
     def _order(self) -> tuple[tuple[PoolView, ...], int]:
         """The pools that may be used, in the order of asking, and how many of the first are this replica's own."""
@@ -141,6 +143,6 @@ class Cycle:
         before = self.shapes[pool.name]
         after = self.shapes[pool.name] = apply(before, found.decision)
         pool.takes.put(before, part.request, part.flavors, after)
-        if self.sieve is not None:
-            self.sieve.taken(self._place_of[pool.name])
+        if self.index is not None:
+            self.index.taken(self._place_of[pool.name])
         self._given[pool.name] = self._given.get(pool.name, 0) + 1

@@ -49,9 +49,10 @@ class Search:
         self, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...], verdicts: list[PoolVerdict]
     ) -> tuple[list[Candidate], int, int]:
         """The best of this replica's pools, how many of these may hold the job, and how many there are."""
-        if self._cycle.sieve is None or not self._prefers:
+        index, few = self._cycle.index, self._cycle.sieve is None and self._cycle.share <= self._comparisons
+        if index is None or few or not self._prefers:
             return [], 0, 0
-        ranking = self._cycle.sieve.ranking(ask, job.class_hash, self._cycle.share, self._cycle.since)
+        ranking = index.ranking(ask, job.class_hash, self._cycle.share, self._cycle.since)
 
         def said(place: int) -> Fit | None:
             outcome = self._cycle.ask(self._cycle.visit[place], job, ask, flavors)

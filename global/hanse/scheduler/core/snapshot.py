@@ -19,13 +19,14 @@ class Limits:
     Attributes:
         decisions_max: jobs that one cycle may bind.
         classes_max: request classes that one cycle may look at.
-        candidates_max: in a fleet of at most so many pools, every pool that holds a job is compared with the others.
-        comparisons_max: in a larger one, the first jobs of a cycle are compared with all pools that are this
-            replica's own, until so many comparisons are spent. A cycle of a quiet federation has a job or two.
-        candidates_sampled: for the others, the best of so many pools that hold it is taken: worse than the best of
-            all, at a cost that does not grow with the fleet.
-        ranked_max: in a fleet that is looked over at once, pools that are asked for one job at the most, in the order
-            of what they can be at best, once one was found that holds it.
+        candidates_max: in a fleet of at most so many pools, every pool is asked for every job.
+        comparisons_max: in a larger one whose pools are few all the same (`sieve.POOLS_MIN`), the first jobs of a
+            cycle ask all pools that are this replica's own, until so many comparisons are spent: a quiet federation
+            has a job or two in a cycle, for which a look over all pools costs more than it saves.
+        ranked_max: else a look over all pools says in which order they are asked: at most so many for one job, once
+            one was found that holds it.
+        candidates_sampled: where replicas have no pools of their own, the best of so many pools that hold it is taken
+            instead: worse than the best of all, and not the same for all replicas.
         summary_age_max_s: an older summary is not planned with.
         uncertain_max: bindings a pool may have in flight that its agent may refuse for what a shape cannot see.
         unacknowledged_max: bindings a pool may have that its agent has not answered, before it gets no more.
