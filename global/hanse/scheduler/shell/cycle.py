@@ -49,6 +49,10 @@ REASONS_PER_TXN_MAX: Final = 50
 REASONS_PAUSE_S: Final = 0.1
 """Reasons are written in transactions of at most REASONS_PER_TXN_MAX, one in REASONS_PAUSE_S."""
 
+PAUSE_MAX_S: Final = 0.05
+"""A cycle is followed by a pause as long as itself, but no longer than this. What a cycle costs hardly depends on how
+many jobs it decides, nor a transaction on how many keys it has: so under load more jobs come together in one."""
+
 IDLE_TICK_S: Final = 1.0
 """A cycle is looked into at least this often: summaries age and avoided pools come back without any event."""
 
@@ -96,6 +100,7 @@ class Cycle:
         self._skew = SkewWatch(store, states, clock, write_id=write_id)
         self._drains = Drains(store, world, clock, nonce=nonce, limits=limits, write_id=write_id)
         self._wake = asyncio.Event()
+        self._took_s = 0.0
         self._tell_s = 0.0
         self._telling = False
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
@@ -114,6 +119,7 @@ class Cycle:
         while True:
             await self._pause()
             self.on_look()
+            begun_s = self._clock.monotonic()
             try:
                 self._follow_roots()
                 await self._skew.look()
@@ -124,6 +130,7 @@ class Cycle:
             except StoreUnavailable as error:
                 log.warning("cycle_unavailable", extra={"cause": str(error)})
                 await asyncio.sleep(IDLE_TICK_S)
+            self._took_s = self._clock.monotonic() - begun_s
 
     def _awaits_pools(self) -> bool:
         """Whether a pool is missing since the store was restored: what waits here may run there (P15)."""
@@ -134,8 +141,8 @@ class Cycle:
         return bool(missing)
 
     async def _pause(self) -> None:
-        """Wait for a reason to look, and no shorter than the interval, so that events coalesce."""
-        await asyncio.sleep(self._interval_s)
+        """Wait for a reason to look, no shorter than the interval or the last cycle took, so that events coalesce."""
+        await asyncio.sleep(max(self._interval_s, min(PAUSE_MAX_S, self._took_s)))
         try:
             async with asyncio.timeout(self._tick_s()):
                 await self._wake.wait()

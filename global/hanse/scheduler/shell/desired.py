@@ -15,7 +15,7 @@ from hanse.model.errors import InvalidArgument
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import FlavorName, PoolName
 from hanse.scheduler.shell.loading import load_range
-from hanse.scheduler.shell.specs import read_envelopes
+from hanse.scheduler.shell.specs import SpecReads
 from hanse.scheduler.shell.traces import tell_sent
 from hanse.store import keys, schema
 from hanse.store.contract import EventKind, KeyValue, Store, WatchBatch, prefix_end
@@ -48,9 +48,16 @@ class DesiredSource:
     """
 
     def __init__(
-        self, store: Store, pool: PoolName, epoch: Epoch, clock: Clock, recovering: Callable[[], bool]
+        self,
+        store: Store,
+        pool: PoolName,
+        epoch: Epoch,
+        clock: Clock,
+        recovering: Callable[[], bool],
+        specs: SpecReads,
     ) -> None:
         self._store = store
+        self._specs = specs
         self._pool = pool
         self._epoch = epoch
         self._clock = clock
@@ -131,7 +138,7 @@ class DesiredSource:
 
     async def _bindings(self, items: Sequence[_Read]) -> list[Binding]:
         needed = [read.key.job for read in items if read.value.desired != schema.Desired.STOP]
-        specs = await read_envelopes(self._store, needed) if needed else {}
+        specs = await self._specs.read(needed) if needed else {}
         bindings = [_binding(read.key, read.kv, read.value, specs.get(read.key.job)) for read in items]
         metrics.DESIRED_SENT.add(len(bindings))
         for read, binding in zip(items, bindings, strict=True) if TRACER.on else ():

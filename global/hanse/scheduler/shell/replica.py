@@ -30,6 +30,7 @@ from hanse.scheduler.shell.peers import Asked, Elsewhere, Peers
 from hanse.scheduler.shell.replica_config import ReplicaConfig
 from hanse.scheduler.shell.retention import Retainer
 from hanse.scheduler.shell.session import AgentStream, Session, ending, read_hello, refuse
+from hanse.scheduler.shell.specs import SpecReads
 from hanse.scheduler.shell.vitals import VitalsKeeper
 from hanse.scheduler.shell.wiring import Outside, Told, wired
 from hanse.store import keys
@@ -76,6 +77,7 @@ class Replica:
         self.nonce = f"{rng.getrandbits(64):016x}"
         self.world = World(config.replica)
         self.peers: Mapping[ReplicaId, Replica] = {}
+        self._specs = SpecReads(store)
         self._sessions: dict[PoolName, Session] = {}  # the newest stream of each pool
         self._streams: list[Session] = []  # every stream, also one that a newer one of its pool has hidden
         self._leaving = False
@@ -324,6 +326,7 @@ class Replica:
             replica=self.config.replica,
             federation=federation,
             writer=self.reports,
+            specs=self._specs,
             on_summary=self.summaries.take_from_agent,
         )
         self._sessions[hello.pool] = session

@@ -51,7 +51,10 @@ log = logging.getLogger(__name__)
 
 REPORTS_PER_TXN_MAX: Final = 40
 WRITERS: Final = 3
-"""Transactions under way at once: more would split into small ones what one could carry."""
+"""Transactions under way at once."""
+WORTH_ANOTHER: Final = 20
+"""Reports for which another transaction is begun while one is under way: fewer wait for its end, since it would only
+split into small ones what one can carry."""
 RETRY_S: Final = 0.5
 
 _ENDING: Final = frozenset({GangStatus.REFUSED, GangStatus.FINISHED, GangStatus.RELEASED})
@@ -111,7 +114,7 @@ class ReportWriter:
     async def _work(self) -> None:
         while True:
             entries = self._take()
-            if not entries:
+            if len(entries) < (WORTH_ANOTHER if self._busy else 1):
                 self._arrived.clear()
                 await self._arrived.wait()
                 continue

@@ -28,6 +28,7 @@ from hanse.scheduler.shell.desired import DesiredSource, StaleRead
 from hanse.scheduler.shell.recovery import mark_returned
 from hanse.scheduler.shell.report_writer import ReportWriter
 from hanse.scheduler.shell.reports import ReportBook, Superseded
+from hanse.scheduler.shell.specs import SpecReads
 from hanse.store import keys
 from hanse.store.contract import Compacted, Store, StoreError, prefix_end
 from hanse.wire.link import FromReplica, from_agent, to_agent
@@ -63,6 +64,7 @@ class Session:
         replica: ReplicaId,
         federation: Federation,
         writer: ReportWriter,
+        specs: SpecReads,
         on_summary: Callable[[PoolSummary], None],
     ) -> None:
         self._store = store
@@ -73,6 +75,7 @@ class Session:
         self._granted = granted
         self._replica = replica
         self._federation = federation
+        self._specs = specs
         self._on_summary = on_summary
         self._outgoing: asyncio.Queue[FromReplica] = asyncio.Queue(OUTGOING_MAX)
         self._answers: dict[int, asyncio.Queue[DetailReply | None]] = {}
@@ -155,7 +158,9 @@ class Session:
                 raise StreamClosed(f"{value.reason}: {value.message}")
 
     async def _desire(self) -> None:
-        source = DesiredSource(self._store, self.pool, self._granted.epoch, self._clock, self._recovering)
+        source = DesiredSource(
+            self._store, self.pool, self._granted.epoch, self._clock, self._recovering, self._specs
+        )
         async for message in source.complete():
             await self._desired(message)
         prefix = keys.bindings(self.pool)
