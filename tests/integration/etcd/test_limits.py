@@ -18,7 +18,7 @@ from hanse.store.contract import (
     Txn,
     key_after,
 )
-from hanse.store.etcd import EtcdStore
+from hanse.store.etcd import EtcdStore, cluster
 from hanse.store.etcd.watch import WATCH_BUFFER_EVENTS_MAX
 from tests.contract.store_contract.acts import collect_events, committed, delete, get, list_all, put, revisions, txn
 from tests.integration.etcd.ledger import first, until
@@ -245,4 +245,18 @@ async def test_a_conflict_that_was_compacted_meanwhile_tells_what_is_so_now(one:
     guarded = txn(Put("head", b"3"), when={"head": old})
     until_s = asyncio.get_running_loop().time() + 5.0
     assert await store._conflict(guarded, old, until_s) == Conflict(new, {"head": new})
+    await store.close()
+
+
+async def test_a_lease_is_kept_whatever_else_is_under_way(one: EtcdServers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """J2: a replica that has as many requests under way as it may have stays a member."""
+    store = await EtcdStore.open(one.options())
+    lease = await store.lease_grant(60.0)
+    monkeypatch.setattr(cluster, "CALLS_MAX", 4)
+    busy = [asyncio.create_task(put(store, f"busy/{n}")) for n in range(4)]
+    await asyncio.sleep(0)
+    with pytest.raises(StoreUnavailable, match="under way"):
+        await store.read(["busy/0"])
+    assert await store.lease_keep_alive(lease) == 60.0
+    await asyncio.gather(*busy)
     await store.close()

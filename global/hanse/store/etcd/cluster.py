@@ -37,7 +37,8 @@ RETRY_FIRST_S: Final = 0.02
 RETRY_MAX_S: Final = 0.3
 CALLS_MAX: Final = 10_000
 CALLS_BYTES_MAX: Final = 256 * 1_024 * 1_024
-"""Requests under way at once, and their size; beyond it they are refused."""
+"""Requests under way at once, and their size; beyond it they are refused. What keeps a lease is not one of them: a
+replica that is busy is not dead."""
 
 BEHIND_ENTRIES_MAX: Final = 10_000
 """A member whose log lags the furthest one's by more is asked only if there is no other."""
@@ -90,25 +91,32 @@ class Cluster:
                 for what, size_bytes in member.vitals.sizes.items():
                     metrics.STORE_SIZE.set(size_bytes, member.endpoint, what)
 
-    def enter(self, deadline_s: float) -> None:
-        """Raises StoreUnavailable if no call may begin."""
+    def enter(self, deadline_s: float, *, urgent: bool = False) -> None:
+        """Raises StoreUnavailable if no call may begin; `urgent`: however many others are under way."""
         if self._refuse_all:
             raise StoreUnavailable(self._refuse_all)
         if deadline_s <= 0:
             raise StoreUnavailable("the deadline was over before the call began; nothing was done")
+        if urgent:
+            return
         if self._calls >= CALLS_MAX or self._calls_bytes >= CALLS_BYTES_MAX:
             raise StoreUnavailable(
                 f"{self.name}: {self._calls} requests, {self._calls_bytes} bytes, are under way: try again later"
             )
 
-    async def ask(self, attempt: Attempt[T], deadline_s: float, *, repeat: bool, size_bytes: int = 0) -> T:
+    async def ask(
+        self, attempt: Attempt[T], deadline_s: float, *, repeat: bool, size_bytes: int = 0, urgent: bool = False
+    ) -> T:
         """Try until it works or the deadline is over; see the module.
+
+        Args:
+            urgent: it has a connection of its own, and must not wait for others, nor be refused because of them.
 
         Raises:
             Failed: with what another try does not change, or must not.
             StoreUnavailable: nobody could be asked, or (``repeat``) nobody answered.
         """
-        self.enter(deadline_s)
+        self.enter(deadline_s, urgent=urgent)
         self._calls += 1
         self._calls_bytes += size_bytes
         try:

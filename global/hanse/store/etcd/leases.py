@@ -41,7 +41,7 @@ class Leases:
         async def once(member: Member, timeout_s: float, metadata: Metadata) -> int:
             return await member.renew(lease, timeout_s=timeout_s, metadata=metadata)
 
-        ttl_s = await self._cluster.ask(once, WRITE_DEADLINE_S, repeat=True)
+        ttl_s = await self._cluster.ask(once, WRITE_DEADLINE_S, repeat=True, urgent=True)
         if ttl_s <= 0:
             raise LeaseGone(lease)
         return float(ttl_s)
