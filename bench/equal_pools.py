@@ -16,6 +16,10 @@ def pool_tree(nodes: int) -> tuple[int, int, int]:
     return max(1, nodes // (racks * NODES_PER_RACK)), racks, NODES_PER_RACK
 
 
+HELD_QUEUE: Final = "later"
+"""A queue on hold: its jobs are accepted, and wait."""
+
+
 def nodes_of(nodes: int) -> int:
     """How many a pool has that is asked to have so many."""
     blocks, racks, hosts = pool_tree(nodes)
@@ -25,7 +29,7 @@ def nodes_of(nodes: int) -> int:
 def fleet_text(
     pools: int, nodes: int, queues: int, *, run_s: float, start_s: float = 0.2, start_jitter_s: float = 0.1
 ) -> str:
-    """A fleet file; see `pool_tree` for the nodes of each pool."""
+    """A fleet file; see `pool_tree` for the nodes of each pool. Beside the queues there is HELD_QUEUE."""
     blocks, racks, hosts = pool_tree(nodes)
     pool_lines = "\n".join(
         f"  - name: pool-{n:02d}\n    region: r{n % 4}\n    dialect: generic\n"
@@ -38,6 +42,9 @@ def fleet_text(
     queue_lines = "\n".join(
         f"  - name: team-{n}\n    quotas:\n      - {{flavor: h100, nominal: {{{GPU}: 1000000}}}}"
         for n in range(queues)
+    )
+    queue_lines += (
+        f"\n  - name: {HELD_QUEUE}\n    held: true\n    quotas:\n      - {{flavor: h100, nominal: {{{GPU}: 1}}}}"
     )
     return (
         "flavors:\n  - name: h100\n    labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}\n"

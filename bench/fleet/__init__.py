@@ -12,7 +12,7 @@ One federation, in this order:
   it in the store (`acks`).
 * *One root*: the window is kept full by gangs of one cohort root: `one_root_gangs_per_s`.
 * *Burst*: BURST gangs are submitted as fast as they are taken: `burst_jobs_per_s`, until the last was acknowledged.
-  They all run before the end.
+  Their queue is on hold, so that what is measured is taking them, and they need not all run before the end.
 
 `replica_rss_mb` is the most memory that any replica ever had, the burst included. At the end the auditor of
 `bench/path` compares the client's book, the API, etcd and the clusters' logs of every pod: `lost`, `doubled`. A

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Final, TypeAlias
 
+from bench.equal_pools import HELD_QUEUE
 from bench.path.load import Gang, Gangs, Load
 from bench.path.orders import (
     Accepted,
@@ -64,10 +65,12 @@ class Seen:
 
     Attributes:
         sending: gangs of submissions that have not been answered.
+        resting: gangs that are not meant to run.
         news: set whenever something has changed.
     """
 
     sending: int = 0
+    resting: int = 0
     gangs: dict[str, Gang] = field(default_factory=dict)
     submitted_s: dict[str, float] = field(default_factory=dict)
     placed_s: dict[str, float] = field(default_factory=dict)
@@ -77,7 +80,7 @@ class Seen:
     @property
     def waiting(self) -> int:
         """Gangs on their way to be placed."""
-        return self.sending + len(self.submitted_s) - len(self.placed_s)
+        return self.sending + len(self.submitted_s) - len(self.placed_s) - self.resting
 
     def acknowledged(self, job: str, gang: Gang, at_s: float) -> None:
         """The answer to a submission that began at that moment."""
@@ -99,7 +102,8 @@ class Seen:
 
     def book(self) -> Book:
         """What has to be found in the store and the clusters."""
-        states = {job: self.ended.get(job) for job in self.gangs}
+        meant = (job for job, gang in self.gangs.items() if gang.spec.queue != HELD_QUEUE)
+        states = {job: self.ended.get(job) for job in meant}
         odd = {job: state for job, state in states.items() if state != job_pb2.JOB_STATE_SUCCEEDED}
         words = {job: "not ended" if state is None else job_pb2.JobState.Name(state) for job, state in odd.items()}
         return Book({job: gang.pods for job, gang in self.gangs.items()}, words)
@@ -186,14 +190,15 @@ class Client:
             await self.seen.until(lambda: self.seen.waiting == 0)
 
     async def _burst(self, order: Burst) -> Accepted:
-        """The gangs are made beforehand: it is asked what the servers take."""
+        """Made beforehand, since it is asked what the servers take. They wait for good: their queue is held."""
         sizes = [min(order.batch, order.gangs - done) for done in range(0, order.gangs, order.batch)]
-        waiting = iter([self._gangs.batch(size) for size in sizes])
+        waiting = iter([self._gangs.batch(size, HELD_QUEUE) for size in sizes])
         begun_s = time.perf_counter()
 
         async def send() -> None:
             for gangs in waiting:
                 await self._send(gangs)
+                self.seen.resting += len(gangs)
 
         async with asyncio.TaskGroup() as group:
             for _ in range(order.calls):
@@ -202,11 +207,12 @@ class Client:
 
     async def _finish(self, patience_s: float) -> Book:
         seen, ended = self.seen, -1
-        while len(seen.ended) < len(seen.gangs) and len(seen.ended) != ended:  # the book names what does not end
+        meant = len(seen.gangs) - seen.resting
+        while len(seen.ended) < meant and len(seen.ended) != ended:  # the book names what does not end
             ended = len(seen.ended)
             try:
                 async with asyncio.timeout(patience_s):
-                    await seen.until(lambda: len(seen.ended) >= len(seen.gangs))
+                    await seen.until(lambda: len(seen.ended) >= meant)
             except TimeoutError:
                 pass
         return seen.book()

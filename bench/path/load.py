@@ -72,9 +72,12 @@ class Gangs:
         """From now on gangs are for the first so many queues alone."""
         self._queues = min(queues, self._of.queues)
 
-    def batch(self, count: int) -> list[Gang]:
-        """The next gangs."""
-        return [self._one() for _ in range(count)]
+    def batch(self, count: int, queue: str = "") -> list[Gang]:
+        """The next gangs, for one queue or for all in turn."""
+        made = [self._one() for _ in range(count)]
+        for gang in made if queue else ():
+            gang.spec.queue = queue
+        return made
 
     def _one(self) -> Gang:
         self._made += 1

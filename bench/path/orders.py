@@ -45,7 +45,8 @@ class Confine(msgspec.Struct, frozen=True, tag=True):
 
 
 class Burst(msgspec.Struct, frozen=True, tag=True):
-    """Submit so many gangs as fast as they are taken, with so many calls at once. Answered by `Accepted`."""
+    """Submit so many gangs to a queue on hold as fast as they are taken, with so many calls at once. Answered by
+    `Accepted`."""
 
     gangs: int
     batch: int
