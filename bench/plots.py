@@ -1,10 +1,11 @@
-"""Draws the plots of docs/quality.md from what benches have left in bench/out.
+"""Draws the plots of docs/quality.md and docs/speed.md from what benches have left in bench/out.
 
-`python -m bench.plots` writes docs/img/hierarchy.svg and docs/img/openb.svg, each if its bench has been run. Equal
-results give equal files.
+`python -m bench.plots` writes hierarchy.svg, openb.svg and fleet.svg into docs/img, each if its bench has been run.
+Equal results give equal files.
 """
 
 import json
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -33,6 +34,8 @@ OUT: Final = ROOT / "bench" / "out"
 IMAGES: Final = ROOT / "docs" / "img"
 WIDTH_PX: Final = 760
 STRANDED_AIM_PCT: Final = 0.5
+CURVE_NODES: Final = (400, 60_000)
+"""Ends of the axis of nodes of a pool."""
 
 
 class Series(TypedDict):
@@ -52,6 +55,12 @@ class OpenbRow(TypedDict):
     alloc130_pct: float
     std130: float
     seeds130_pct: Sequence[float]
+
+
+class FleetRow(TypedDict):
+    nodes_per_pool: int
+    cpu_us_per_gang: float
+    top_cpu_us_per_gang: float
 
 
 class Key(NamedTuple):
@@ -162,6 +171,34 @@ def _list(panel: Panel, at: int, row: OpenbRow, published: tuple[float, float] |
     yield dot(panel.x.at(mean), y, BLUE, radius=4.5)
 
 
+# ---- nodes of a pool -------------------------------------------------------------------------------------------
+
+
+def fleet(raw: Mapping[str, object]) -> str:
+    """What a gang costs by nodes of a pool: in all processes, and in those above the agents."""
+    rows = sorted(cast("Sequence[FleetRow]", raw["nodes"]), key=lambda row: row["nodes_per_pool"])
+    edge = max(row["cpu_us_per_gang"] for row in rows) * 1.1
+    step = 10.0 ** math.floor(math.log10(edge))
+    low, high = (math.log10(nodes) for nodes in CURVE_NODES)
+    panel = Panel(Scale(low, high, 90.0, WIDTH_PX - 20.0), Scale(0.0, edge, 300.0, 70.0))
+    parts = [
+        text(16, 24, "CPU of a gang by nodes of a pool, microseconds", size=TITLE_PX),
+        *_legend([Key("dot", ORANGE, "all processes"), Key("dot", BLUE, "all but agents and clusters")], 50),
+        *panel.grid_y(panel.y.ticks(step if edge / step > 3 else step / 5)),
+    ]
+    for colour, figure in ((ORANGE, "cpu_us_per_gang"), (BLUE, "top_cpu_us_per_gang")):
+        points = [(math.log10(row["nodes_per_pool"]), cast("float", row[figure])) for row in rows]  # type: ignore[literal-required]
+        parts.append(panel.line(points, colour))
+        parts.extend(dot(panel.x.at(x), panel.y.at(y), colour) for x, y in points)
+    for row in rows:
+        x = panel.x.at(math.log10(row["nodes_per_pool"]))
+        parts.append(text(x, panel.y.at_low + 18, f"{row['nodes_per_pool']:,}", anchor="middle"))
+    parts.append(
+        text((panel.x.at_low + panel.x.at_high) / 2, panel.y.at_low + 40, "nodes of a pool", anchor="middle")
+    )
+    return document(WIDTH_PX, 356, "What a gang costs, by nodes of a pool", parts)
+
+
 def _legend(keys: Sequence[Key], y: float) -> Iterator[str]:
     x = 60.0
     for key in keys:
@@ -179,7 +216,7 @@ def _legend(keys: Sequence[Key], y: float) -> Iterator[str]:
 def main() -> int:
     """Command line; see the module docstring."""
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for name, draw in (("hierarchy", hierarchy), ("openb", openb)):
+    for name, draw in (("hierarchy", hierarchy), ("openb", openb), ("fleet", fleet)):
         result = OUT / f"{name}.json"
         if not result.exists():
             print(f"plots: {result.relative_to(ROOT)} is not there; make bench BENCH={name}", file=sys.stderr)

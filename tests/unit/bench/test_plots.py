@@ -18,9 +18,16 @@ OPENB: Mapping[str, object] = {
         {"list": "unpublished & odd", "alloc130_pct": 88.0, "std130": 0.2, "seeds130_pct": [87.8, 88.2]},
     ]
 }
+FLEET: Mapping[str, object] = {
+    "nodes": [
+        {"nodes_per_pool": 5_000, "cpu_us_per_gang": 9_000.0, "top_cpu_us_per_gang": 4_000.0},
+        {"nodes_per_pool": 500, "cpu_us_per_gang": 8_000.0, "top_cpu_us_per_gang": 4_100.5},
+        {"nodes_per_pool": 50_000, "cpu_us_per_gang": 17_000.0, "top_cpu_us_per_gang": 4_200.0},
+    ]
+}
 
 
-@pytest.mark.parametrize("picture", [plots.hierarchy(HIERARCHY), plots.openb(OPENB)])
+@pytest.mark.parametrize("picture", [plots.hierarchy(HIERARCHY), plots.openb(OPENB), plots.fleet(FLEET)])
 def test_a_plot_is_well_formed_and_nothing_lies_outside_of_it(picture: str) -> None:
     root = ElementTree.fromstring(picture)
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
