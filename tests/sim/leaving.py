@@ -94,7 +94,12 @@ class Leaving:
         """Until it is gone, somebody lets it stay, or the operator thinks better of it."""
         until_s = self._world.loop.time() + self._rng.uniform(*AWAY_S)
         undo = self._rng.random() < UNDO_P
-        while (config := self._world.view.configs.get(site.name)) is not None and config.leave is not None:
+        era = self._world.store.era  # an order holds in the life of the store in which it was given
+        while (
+            era == self._world.store.era
+            and (config := self._world.view.configs.get(site.name)) is not None
+            and config.leave is not None
+        ):
             if undo and self._world.loop.time() > until_s:
                 return
             await asyncio.sleep(LOOK_S)

@@ -234,7 +234,13 @@ def _options() -> argparse.ArgumentParser:
     )
     parser.add_argument("--seeds", type=int, default=SEEDS, metavar="N", help=f"how many (default {SEEDS})")
     parser.add_argument("--seed", type=int, default=0, metavar="FIRST", help="the first of them (default 0)")
-    parser.add_argument("--only", action="append", default=[], metavar="PART", help="checks whose name holds this: part of a path, or :guard")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="names that hold this: a path, :guard",
+    )
     parser.add_argument("--check", default="", metavar="NAME", help="one check, as --list names it")
     parser.add_argument("--list", action="store_true", help="say which checks there are, and run nothing")
     parser.add_argument("--watched", default="", metavar="FILE", help="keep here what watching found, or take it")

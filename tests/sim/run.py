@@ -17,6 +17,7 @@ from typing import Final
 from hanse.simcluster.engine import Engine
 from tests.sim import replay
 from tests.sim.fleet import draw_fleet
+from tests.sim.limits import perturbed
 from tests.sim.liveness import Unsettled, running_sets_differ, unsettled
 from tests.sim.loop import SimLoop, Stuck
 from tests.sim.mutants import RUNNABLE, applied
@@ -78,7 +79,11 @@ def _run(seed: int, swarm: Swarm, began_s: float, story: bool) -> Outcome:
     people = People(world, Random(f"{seed}/people"))
     nemesis = Nemesis(world, Random(f"{seed}/nemesis"))
     try:
-        with replay.watched(world.court, Random(f"{seed}/replay")), _logs_told(world, story):
+        with (
+            replay.watched(world.court, Random(f"{seed}/replay")),
+            perturbed(Random(f"{seed}/limits"), swarm.small_limits_p),
+            _logs_told(world, story),
+        ):
             loop.run(_life(world, people, nemesis, swarm))
     except Stuck as stuck:
         world.court.accuse("stuck", str(stuck))

@@ -19,6 +19,7 @@ class Swarm:
     """Sizes, rates and probabilities of one run. `*_every_s`: mean time between two, 0 for never; `*_p`: of each.
 
     Attributes:
+        small_limits_p: whatever it is above 0: some of the product's limits are small (see `limits`).
         restore_every_s: a backup of the store is made, and the store set back to it a while later.
         faults_s: how long faults last, virtual seconds.
         store_lag_s, link_lag_s, bus_lag_s, cluster_lag_s: mean time of one message.
@@ -47,6 +48,7 @@ class Swarm:
     store_late_p: float = 0.5
     store_down_every_s: float = NEVER
     restore_every_s: float = NEVER
+    small_limits_p: float = NEVER
     store_cut_every_s: float = NEVER
     watch_lag_s: float = 0.01
     watch_cut_every_s: float = NEVER
@@ -153,6 +155,7 @@ LATEST_FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "strangers": ("stranger_agent_every_s", "stranger_replica_p"),
     "leaves": ("leave_every_s",),
     "given queues": ("give_every_s", "regroup_every_s"),
+    "small limits": ("small_limits_p",),
 }
 """Drawn after those, for the same reason."""
 

@@ -112,9 +112,8 @@ class JobChanger:
             raise FailedPrecondition(f"{planned.why}; {instead}", reason="JOB_NOT_WAITING", path="job")
         if not isinstance(planned, PlannedMove):
             unmoved = (ModRevisionIs(keys.state(view.job), view.state_revision),)
-            return PlannedWrite(
-                (*unmoved, *guards), (), await self._message(view, Found(view.job, view.state, 0), ())
-            )
+            found = Found(view.job, view.state, view.state_revision)
+            return PlannedWrite((*unmoved, *guards), (), await self._message(view, found, ()))
         answer = await self._message(view, Found(view.job, planned.state, 0), planned.ops)
         return PlannedWrite((*planned.guards, *guards), planned.ops, answer)
 

@@ -170,7 +170,14 @@ def unpack_answer(record: Record, kind: type[M]) -> M:
 
 
 def stamped(answer: M, revision: int) -> M:
-    """The answer with the revision of the transaction that made it true, if it has a place for one."""
-    if "revision" in answer.DESCRIPTOR.fields_by_name:
+    """The answer with the revision of the transaction that made it true, if it has an empty place for one."""
+    if "revision" in answer.DESCRIPTOR.fields_by_name and not answer.revision:  # type: ignore[attr-defined]
         answer.revision = revision  # type: ignore[attr-defined]
+    return answer
+
+
+def unstamped(answer: M) -> M:
+    """The answer of a write that changes what it speaks of: its revision is still open."""
+    if "revision" in answer.DESCRIPTOR.fields_by_name:
+        answer.revision = 0  # type: ignore[attr-defined]
     return answer

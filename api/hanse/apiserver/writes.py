@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 from google.protobuf.message import Message
 
 from hanse.apiserver.context import CallContext
-from hanse.apiserver.requests import Request, Requests, pack_answer, stamped, unpack_answer
+from hanse.apiserver.requests import Request, Requests, pack_answer, stamped, unpack_answer, unstamped
 from hanse.model.errors import Unavailable
 from hanse.store.contract import Committed, Conflict, Guard, LeaseGone, Op, Store, Txn, Unknown
 
@@ -26,7 +26,7 @@ WRITE_TRIES_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class PlannedWrite(Generic[M]):
-    """Guards and operations of a write, and its answer."""
+    """Guards and operations of a write, and its answer. One without operations answers with the revision as it is."""
 
     guards: tuple[Guard, ...]
     ops: tuple[Op, ...]
@@ -65,7 +65,8 @@ class Writer:
             if record is not None:
                 return unpack_answer(record, answer)
             planned = await plan(request)
-            note = await self._requests.record(request, answer=pack_answer(planned.answer))
+            said = unstamped(planned.answer) if planned.ops else planned.answer
+            note = await self._requests.record(request, answer=pack_answer(said))
             txn = Txn((request.unused, *planned.guards), (*planned.ops, note))
             try:
                 outcome = await self._store.transact(txn)
@@ -74,7 +75,7 @@ class Writer:
                 continue
             match outcome:
                 case Committed(revision):
-                    return stamped(planned.answer, revision)
+                    return stamped(said, revision)
                 case Conflict():
                     log.info("write_tried_again", extra={"method": method, "outcome": "Conflict"})
                 case Unknown():

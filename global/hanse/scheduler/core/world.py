@@ -191,11 +191,19 @@ class World:
         """The pools that have not come back since the store was restored, by name (P15).
 
         While there is one, a job that is pending here may run there, so nothing is bound or started anywhere. A store
-        in its first life has nothing behind it. What a replica does not know yet errs on the safe side.
+        in its first life has nothing behind it. What a replica does not know yet errs on the safe side. A pool whose
+        machines somebody has vouched for as dead, in this life of the store, is not waited for; one that is only
+        taken out by force may run on.
         """
         if self.incarnation <= FIRST_INCARNATION:
             return ()
-        return tuple(name for name in self.pool_names() if self.returned.get(name) != self.incarnation)
+        late = (name for name in self.pool_names() if self.returned.get(name) != self.incarnation)
+        return tuple(name for name in late if not self._is_vouched(name))
+
+    def _is_vouched(self, name: PoolName) -> bool:
+        facts = self._pool(name).facts
+        leave = facts.leave if facts is not None else None
+        return leave is not None and leave.vouched and leave.incarnation == self.incarnation
 
     def put_attached(self, name: PoolName, replica: str) -> None:
         """The pool's agent has a stream to that replica; empty for none."""

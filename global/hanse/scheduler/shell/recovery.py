@@ -5,8 +5,9 @@ bound or started until every pool has attached in the new life and has stopped w
 `meta/incarnation`; that a pool has come back is `pools/<pool>/returned`, written under the fence of its agent.
 
 A restore is an operator's work: end every replica, set the store back, raise the incarnation, start replicas again.
-A pool that never comes back holds everybody up until it is removed by force. A pool that joined only after the backup
-was made is not waited for, since nothing in the store speaks of it: let such a pool's agent attach first.
+A pool that never comes back holds everybody up until it is taken out and vouched for as dead. A pool that joined only
+after the backup was made is not waited for, since nothing in the store speaks of it: let such a pool's agent attach
+first.
 """
 
 import logging
