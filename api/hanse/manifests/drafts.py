@@ -167,11 +167,20 @@ def pod_count(field: Field | None, owner: Field, what: str) -> Placed[int]:
 
 
 def hold_together(draft: Draft, wishes: Wishes, notes: Notes) -> Draft:
-    """The draft with a topology for the whole gang: each set has it, and all of them share the required domain."""
-    sets = tuple(replace(s, wishes=s.wishes.with_levels_of(wishes)) for s in draft.sets)
-    if len(sets) > 1 and wishes.preferred:
+    """The draft with a topology for the whole gang: one domain of the required level holds all of its sets.
+
+    A set that requires another level for itself keeps it; what the gang prefers each set prefers.
+    """
+    if len(draft.sets) == 1:
+        return replace(draft, sets=tuple(replace(s, wishes=s.wishes.with_levels_of(wishes)) for s in draft.sets))
+    if wishes.preferred:
         notes.unmapped(wishes.preferred.field, _PER_SET_WHY)
-    if len(sets) > 1 and wishes.required:
-        level = wishes.required
-        sets = tuple(s if s.wishes.group else replace(s, wishes=s.wishes.in_group(GANG, level)) for s in sets)
-    return replace(draft, sets=sets)
+    return replace(draft, sets=tuple(replace(s, wishes=_in_gang(s.wishes, wishes)) for s in draft.sets))
+
+
+def _in_gang(own: Wishes, gang: Wishes) -> Wishes:
+    wishes = own.also_preferred(gang.preferred) if gang.preferred else own
+    if gang.required is None:
+        return wishes
+    wishes = wishes if wishes.required else wishes.also_required(gang.required)
+    return wishes if wishes.group else wishes.in_group(GANG, gang.required)

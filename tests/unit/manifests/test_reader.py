@@ -144,10 +144,10 @@ def test_anchors_end_with_their_document() -> None:
 
 
 def test_a_file_over_the_limit_is_refused_before_it_is_read() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     assert refused(b"[" * 100_000_000) == ("TOO_LARGE", 0)
     assert refused("é" * (MANIFEST_BYTES_MAX // 2 + 1)) == ("TOO_LARGE", 0)
-    assert time.perf_counter() - started < 1
+    assert time.process_time() - started < 1
 
 
 def nested(levels: int) -> str:
