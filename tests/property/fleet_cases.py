@@ -143,7 +143,7 @@ def pod_set(rng: random.Random) -> tuple[SetRequest, FlavorName]:
     preferred = rng.choice(("", "", "", rng.choice(names)))
     tolerations = (Toleration("dedicated", exists=True),) if rng.random() < 0.5 else ()
     balanced = rng.choice(names) if rng.random() < 0.05 else ""
-    spread = Spread(rng.choice(names), rng.choice((1, 2, 8))) if rng.random() < 0.05 else None
+    spread = Spread(rng.choice(names), rng.choice((1, 2, 5, 8, 24))) if rng.random() < 0.15 else None
     same = ("zone",) if rng.random() < 0.05 else ()
     topology = Topology(required, preferred, tuple(slices), balanced, spread, same)
     request = SetRequest(count, count, Resources(offers), (flavor,), selector(rng), tolerations, topology)

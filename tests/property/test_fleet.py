@@ -94,4 +94,4 @@ def test_no_place_is_better_than_its_pools_bound(seed: int) -> None:
                 assert width != told.width or tight <= told.tight, (name, ask)
                 exact += width == told.width and tight == told.tight[: len(tight)]
                 close += 1
-    assert exact > close / 2
+    assert exact > close / 3

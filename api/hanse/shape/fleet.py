@@ -7,9 +7,8 @@ up the trees, the largest domain at the required level, and a comparison with th
 
 What an answer is worth. For a gang of one pod set, `may_fit` of a pool is true if and only if `fit_ask` on its shape
 is a Fit. It is always true if `fit_ask` fits: for several sets each is looked at alone; slices of a set whose last
-one may be smaller, bounds on the pods of one domain, and one value of a label for all pods are left out; and what is
-not understood (a required level below an exclusive one, a feature of requests that is newer than this module) counts
-as fitting.
+one may be smaller, and one value of a label for all pods are left out; and what is not understood (a required level
+below an exclusive or a bounded one, a feature of requests that is newer than this module) counts as fitting.
 
 A pool whose shape changed is patched before the next question: a gang costs the columns of the domains that it went
 into.
@@ -26,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hanse.model.ids import FlavorName, PoolName
-from hanse.model.job import Slice
+from hanse.model.job import Slice, Spread
 from hanse.shape.ask import Ask, SetAsk
 from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints, Sight
 from hanse.shape.fleet_frames import Frame
@@ -116,7 +115,7 @@ class Fleet:
         self._flavors: dict[FlavorName, _Flavor] = {}
         self._ladders: dict[Ladder, int] = {}
         self._depths: Ints = np.zeros(0, np.int64)  # levels of each
-        self._meanings: dict[tuple[str, tuple[Slice, ...], bool, str, str], Meanings] = {}
+        self._meanings: dict[tuple[str, tuple[Slice, ...], bool, Spread | None, str], Meanings] = {}
         self._ladders_of: Ints = np.full((0, GROUPS_MAX), -1, np.int64)
 
     def __len__(self) -> int:
@@ -281,7 +280,7 @@ class Fleet:
                 fits, found = fits | unsure, np.where(unsure, s.count, found)
             may_fit &= fits
             np.minimum(held, found / s.count, out=held)
-            exact = exact and unsure is None and not s.ragged and s.spread is None and not s.same
+            exact = exact and unsure is None and not s.ragged and not s.same
         return Look(may_fit, exact, held)
 
     def _most(self, s: SetAsk, bounds: Lows | None) -> tuple[Ints, Flags | None]:
@@ -320,7 +319,7 @@ class Fleet:
 
     def _meaning(self, s: SetAsk) -> Meanings:
         """What the levels that the set names are in each list of levels."""
-        key = (s.required, s.slices, s.ragged, s.spread.level if s.spread else "", s.balanced)
+        key = (s.required, s.slices, s.ragged, s.spread, s.balanced)
         found = self._meanings.get(key)
         if found is None:
             if len(self._meanings) >= _MEANINGS_KEPT_MAX:
@@ -373,12 +372,17 @@ def _rounding(s: SetAsk, rungs: Ladder) -> Rounding | None:
     host = max(1, floors[0])
     while floors and not floors[-1]:
         floors.pop()
-    return Rounding(hosts - depth, tuple(floors[1:]), host, exclusive)
+    over = find(s.spread.level) if s.spread else None
+    if over is None or s.spread is None:
+        return Rounding(hosts - depth, tuple(floors[1:]), host, exclusive)
+    step = max([host, *floors[: hosts - over]]) if over < hosts else 1
+    each = s.spread.max_pods // step * step
+    return Rounding(hosts - depth, tuple(floors[1:]), host, exclusive, hosts - over, each)
 
 
 def _is_plain(s: SetAsk) -> bool:
     """Whether what all of a pool holds of the set is what its places are compared by."""
-    return _understood(s) and not s.same and s.spread is None
+    return _understood(s) and not s.same
 
 
 def _softest(ask: Ask) -> Ask:

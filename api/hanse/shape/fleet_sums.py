@@ -33,12 +33,16 @@ class Rounding(NamedTuple):
         floors: slice size at level 1, 2, …, 0 for none; no zeros at the end.
         host: pods on one host come in multiples of this.
         exclusive: level at which only wholly free domains count, -1 for none.
+        spread, each: level of which one domain may be given so many pods, in whole slices of what is below; -1 for
+            none.
     """
 
     required: int
     floors: tuple[int, ...]
     host: int
     exclusive: int
+    spread: int = -1
+    each: int = 0
 
     def size(self, level: int) -> int:
         """Of slices at a level, 0 for none."""
@@ -47,7 +51,20 @@ class Rounding(NamedTuple):
     @property
     def last(self) -> int:
         """The highest level at which something happens."""
-        return max(self.required, len(self.floors), self.exclusive)
+        return max(self.required, len(self.floors), self.exclusive, self.spread)
+
+    @property
+    def is_crossed(self) -> bool:
+        """Whether the required domain is below others that may not be used, or not for so many pods."""
+        return 0 <= self.required < max(self.exclusive, self.spread)
+
+    def acts(self, level: int) -> bool:
+        """Whether something happens at a level."""
+        return level in (self.required, self.exclusive, self.spread) or self.size(level) > 1
+
+    def density(self, density: Density) -> Density:
+        """As pods of one host are bounded."""
+        return density._replace(most=min(density.most, self.each)) if self.spread == 0 else density
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +146,7 @@ class Sums:
     def __init__(self, sheet: Sheet) -> None:
         self.sheet = sheet
         self._scratch: tuple[Cells, Cells] = (np.zeros((0, 0), sheet.dtype),) * 2
-        self._seen: OrderedDict[tuple[Sight, int, bool], _Seen] = OrderedDict()
+        self._seen: OrderedDict[tuple[Sight, int, bool, int], _Seen] = OrderedDict()
         self._version = self._joins = -1
         self._widths: Ints = np.zeros(0, np.int64)  # columns of each part
         self._joined = (self._widths,) * 4  # see the function
@@ -139,9 +156,9 @@ class Sums:
     def most(self, sight: Sight, how: Rounding) -> Cells | None:
         """By part, the most pods that one domain of the required level, or everything, can hold.
 
-        None if this takes more than sums: a required level below an exclusive one.
+        None if this takes more than sums (see `Rounding.is_crossed`).
         """
-        if 0 <= how.required < how.exclusive:
+        if how.is_crossed:
             return None
         seen = self._sees(sight, how)
         if how.required == 0:
@@ -152,7 +169,7 @@ class Sums:
             return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
         if how.last < 2:
             return _reached(np.add.reduceat(wide * sheet.times.now, starts[-1]), seen)
-        if how.size(2) > 1 or how.exclusive == 2 or how.required == 2:
+        if how.acts(2):
             wide = self._of_parents(wide, how)
             if how.required == 2:
                 return _reached(np.maximum.reduceat(wide, starts[-1]), seen)
@@ -166,7 +183,7 @@ class Sums:
 
         None as above. For the levels of the sheet: the uppermost ones of a part that has fewer are all of it.
         """
-        if 0 <= how.required < how.exclusive:
+        if how.is_crossed:
             return None
         seen, starts = self._sees(sight, how), self.sheet.starts.now
         best = self._in_columns(seen, how, best=True)
@@ -208,6 +225,8 @@ class Sums:
             wide[more] = 0
         if how.exclusive == HOME_LEVEL - 1:
             wide = wide * sheet.parent_whole.now
+        if how.spread == HOME_LEVEL - 1:
+            wide = np.minimum(wide, how.each)
         size = how.size(HOME_LEVEL - 1)
         return wide // size * size if size > 1 else wide
 
@@ -225,6 +244,8 @@ class Sums:
             if whole is not None:
                 whole = np.minimum.reduceat(whole, first.now)
                 wide = wide * whole if how.exclusive == level else wide
+            if how.spread == level:
+                wide = np.minimum(wide, how.each)
             if (size := how.size(level)) > 1:
                 wide = wide // size * size
             out[level] = np.maximum.reduceat(wide, starts[sheet.depth - level])
@@ -258,6 +279,8 @@ class Sums:
         room = self._room(pods, 0)
         if how.exclusive == 1:
             pods = np.multiply(pods, self.sheet.whole.now, out=room)
+        if how.spread == 1:
+            pods = np.minimum(pods, min(how.each, np.iinfo(pods.dtype).max), out=room)
         if size > 1:
             pods = np.floor_divide(pods, size, out=room)
         wide = np.maximum.reduce(pods, axis=0) if best else np.einsum("sc,sc->c", pods, self.sheet.copies.now)
@@ -317,7 +340,7 @@ class Sums:
 
     def _sees(self, sight: Sight, how: Rounding) -> _Seen:
         self._renewed()
-        key = (sight, how.host, how.exclusive == 0)
+        key = (sight, how.host, how.exclusive == 0, how.each if how.spread == 0 else 0)
         found = self._seen.get(key)
         if found is None:
             if len(self._seen) >= _SEEN_KEPT_MAX:
@@ -363,7 +386,7 @@ class Sums:
         kinds: dict[int, Kind] = {}
         for n in {n for layer in pattern.layers for n, _, _ in layer}:
             at, full = divmod(n, sheet.full + 1) if how.exclusive == 0 else (n, 0)
-            kinds[n] = Kind(sight.densities[at - 1], how.host, full)
+            kinds[n] = Kind(how.density(sight.densities[at - 1]), how.host, full)
         layers = [[(kinds[n], parts, columns) for n, parts, columns in layer] for layer in pattern.layers]
         return _Seen(layers, pattern.reached, next(iter(kinds.values())) if pattern.alone else None)
 
