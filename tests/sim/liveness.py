@@ -167,18 +167,27 @@ def _place(engine: Engine, free: dict[int, rooms.Amounts], pod_set: PodSet) -> b
     request = {PODS: 1, **pod_set.resources}
     for domain in _domains(engine, free, pod_set):
         room = {n: max(0, min(free[n].get(name, 0) // need for name, need in request.items())) for n in domain}
-        if _whole_slices(engine, room, pod_set) >= pod_set.count:
-            _take(free, room, request, pod_set.count)
+        racks = _whole_slices(engine, room, pod_set)
+        if sum(pods for _, pods in racks) >= pod_set.count:
+            _take(free, room, request, racks, pod_set.count)
             return True
     return False
 
 
-def _take(free: dict[int, rooms.Amounts], room: dict[int, int], request: rooms.Amounts, count: int) -> None:
-    for node, pods in room.items():
-        taken = min(pods, count)
-        count -= taken
-        for name, need in request.items():
-            free[node][name] -= taken * need
+def _take(
+    free: dict[int, rooms.Amounts],
+    room: dict[int, int],
+    request: rooms.Amounts,
+    racks: list[tuple[list[int], int]],
+    count: int,
+) -> None:
+    """Take so many pods, of no rack more than it may have."""
+    for members, most in racks:
+        for node in members:
+            taken = min(room[node], most, count)
+            most, count = most - taken, count - taken
+            for name, need in request.items():
+                free[node][name] -= taken * need
 
 
 def _domains(engine: Engine, free: dict[int, rooms.Amounts], pod_set: PodSet) -> list[list[int]]:
@@ -194,13 +203,14 @@ def _by_rack(engine: Engine, nodes: Iterable[int]) -> dict[str, list[int]]:
     return racks
 
 
-def _whole_slices(engine: Engine, room: dict[int, int], pod_set: PodSet) -> int:
-    """Pods that fit, counting only whole slices per rack where the set has slices, and no more than it allows there.
+def _whole_slices(engine: Engine, room: dict[int, int], pod_set: PodSet) -> list[tuple[list[int], int]]:
+    """Nodes of each rack and the pods that fit there: only whole slices where the set has slices, and no more than it
+    allows in one rack.
 
     Of a gang whose last slice may be smaller this is less than fits: then nothing is said.
     """
     topology = pod_set.topology
     size = next((layer.size for layer in topology.slices if not layer.preferred), 1)
     most = topology.spread.max_pods if topology.spread else pod_set.count
-    racks = _by_rack(engine, room)
-    return sum(min(most, sum(room[node] for node in members)) // size * size for members in racks.values())
+    racks = _by_rack(engine, room).values()
+    return [(members, min(most, sum(room[node] for node in members)) // size * size) for members in racks]
