@@ -10,7 +10,7 @@ the set-up, for two plots.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Final
+from typing import Final, NamedTuple
 
 INK: Final = "#6b7681"  # contrast 4.6 on white, 4.1 on GitHub's dark background
 GRID: Final = "#8b949e"
@@ -124,6 +124,29 @@ def diamond(x: float, y: float, colour: str, *, radius: float = 6.0) -> str:
     corners = ((x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y))
     points = " ".join(f"{_short(a)},{_short(b)}" for a, b in corners)
     return f'<polygon points="{points}" fill="none" stroke="{colour}" stroke-width="2"/>'
+
+
+class Key(NamedTuple):
+    """An entry of a legend."""
+
+    mark: str
+    colour: str
+    words: str
+
+
+def legend(keys: Sequence[Key], y: float, *, gap: float = 24.0) -> Iterator[str]:
+    """Entries beside each other."""
+    x = 60.0
+    for key in keys:
+        match key.mark:
+            case "line":
+                yield segment(x, y, x + 18, y, key.colour, width=2)
+            case "diamond":
+                yield diamond(x + 9, y, key.colour)
+            case _:
+                yield dot(x + 9, y, key.colour, hollow=key.mark == "ring")
+        yield text(x + 26, y + 4, key.words)
+        x += 26 + 7.2 * len(key.words) + gap
 
 
 def document(width: int, height: int, title: str, parts: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
-"""Draws the plots of docs/quality.md and docs/speed.md from what benches have left in bench/out.
+"""Draws the plots of docs/quality.md, docs/speed.md and docs/concurrency.md from what benches have left in bench/out.
 
-`python -m bench.plots` writes hierarchy.svg, openb.svg and fleet.svg into docs/img, each if its bench has been run.
-Equal results give equal files.
+`python -m bench.plots` writes those of PLOTS into docs/img, each if its bench has been run. Equal results give equal
+files.
 """
 
 import json
@@ -9,8 +9,9 @@ import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, TypedDict, cast
+from typing import Final, TypedDict, cast
 
+from bench.conflicts.plot import concurrency
 from bench.drawing import (
     BLUE,
     GREEN,
@@ -18,12 +19,14 @@ from bench.drawing import (
     INK,
     ORANGE,
     TITLE_PX,
+    Key,
     Panel,
     Scale,
     box,
     diamond,
     document,
     dot,
+    legend,
     segment,
     text,
 )
@@ -63,14 +66,6 @@ class FleetRow(TypedDict):
     top_cpu_us_per_gang: float
 
 
-class Key(NamedTuple):
-    """An entry of a legend."""
-
-    mark: str
-    colour: str
-    words: str
-
-
 # ---- 20 pools and one tree -----------------------------------------------------------------------------------
 
 
@@ -90,7 +85,7 @@ def _course(series: Series, since: float) -> Iterator[str]:
         Scale(0.0, series["hours"][-1], 60.0, WIDTH_PX - 20.0), Scale(min(85.0, lowest // 5 * 5), 100.0, 290.0, 60.0)
     )
     yield text(16, 24, f"GPUs allocated, % of all (seed {series['seed']})", size=TITLE_PX)
-    yield from _legend(
+    yield from legend(
         [Key("line", BLUE, "20 pools, global and agents"), Key("line", ORANGE, "one tree of all nodes")], 46
     )
     yield box(panel.x.at(0), panel.y.at_low, panel.x.at(since), panel.y.at_high, GREY, opacity=0.15)
@@ -124,7 +119,7 @@ def _stranded(seeds: Sequence[Seed], top: float) -> Iterator[str]:
         Key("line", GREEN, f"mean {mean:+.2f}"),
         Key("line", ORANGE, f"aim: at most {STRANDED_AIM_PCT:g} (dashed)"),
     ]
-    yield from _legend(keys, bottom + 44)
+    yield from legend(keys, bottom + 44)
 
 
 # ---- openb ---------------------------------------------------------------------------------------------------
@@ -144,7 +139,7 @@ def openb(raw: Mapping[str, object]) -> str:
     )
     parts = [
         text(16, 24, "openb: GPUs allocated when 130 % of capacity has arrived, %", size=TITLE_PX),
-        *_legend(
+        *legend(
             [
                 Key("dot", BLUE, f"Hanse, {mean}"),
                 Key("diamond", ORANGE, "FGD, published"),
@@ -183,7 +178,7 @@ def fleet(raw: Mapping[str, object]) -> str:
     panel = Panel(Scale(low, high, 90.0, WIDTH_PX - 20.0), Scale(0.0, edge, 300.0, 70.0))
     parts = [
         text(16, 24, "CPU of a gang by nodes of a pool, microseconds", size=TITLE_PX),
-        *_legend([Key("dot", ORANGE, "all processes"), Key("dot", BLUE, "all but agents and clusters")], 50),
+        *legend([Key("dot", ORANGE, "all processes"), Key("dot", BLUE, "all but agents and clusters")], 50),
         *panel.grid_y(panel.y.ticks(step if edge / step > 3 else step / 5)),
     ]
     for colour, figure in ((ORANGE, "cpu_us_per_gang"), (BLUE, "top_cpu_us_per_gang")):
@@ -199,27 +194,22 @@ def fleet(raw: Mapping[str, object]) -> str:
     return document(WIDTH_PX, 356, "What a gang costs, by nodes of a pool", parts)
 
 
-def _legend(keys: Sequence[Key], y: float) -> Iterator[str]:
-    x = 60.0
-    for key in keys:
-        match key.mark:
-            case "line":
-                yield segment(x, y, x + 18, y, key.colour, width=2)
-            case "diamond":
-                yield diamond(x + 9, y, key.colour)
-            case _:
-                yield dot(x + 9, y, key.colour, hollow=key.mark == "ring")
-        yield text(x + 26, y + 4, key.words)
-        x += 26 + 7.2 * len(key.words) + 24
+PLOTS: Final = {
+    "concurrency": ("conflicts", concurrency),
+    "fleet": ("fleet", fleet),
+    "hierarchy": ("hierarchy", hierarchy),
+    "openb": ("openb", openb),
+}
+"""By the name of the picture: the bench whose result is drawn, and how."""
 
 
 def main() -> int:
     """Command line; see the module docstring."""
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for name, draw in (("hierarchy", hierarchy), ("openb", openb), ("fleet", fleet)):
-        result = OUT / f"{name}.json"
+    for name, (bench, draw) in PLOTS.items():
+        result = OUT / f"{bench}.json"
         if not result.exists():
-            print(f"plots: {result.relative_to(ROOT)} is not there; make bench BENCH={name}", file=sys.stderr)
+            print(f"plots: {result.relative_to(ROOT)} is not there; make bench BENCH={bench}", file=sys.stderr)
             continue
         image = IMAGES / f"{name}.svg"
         image.write_text(draw(json.loads(result.read_text(encoding="utf-8"))["raw"]), encoding="utf-8")

@@ -27,6 +27,7 @@ from random import Random
 from typing import Final
 
 from bench.conflicts.fleet import Pool, grow, pools
+from bench.conflicts.measured import measure
 from bench.conflicts.virtual import Outcome, Setting, simulate
 from bench.contract import BenchArgs, BenchResult, JsonValue
 
@@ -34,6 +35,8 @@ FEW: Final = 8
 MANY: Final = 32
 SECONDS_OF_ONE_MAX: Final = 4
 """A window is as many times as long as SECONDS where few replicas bind few gangs in it."""
+
+MEASURED_WARM_S: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,17 @@ def run(args: Mapping[str, str]) -> BenchResult:
     )
     loads = [float(part) for part in read.text("LOADS", "0.5,0.95").split(",") if part]
     counts = [int(part) for part in read.text("REPLICAS", "1,2,4,8,16,32").split(",") if part]
+    measured = [int(part) for part in read.text("MEASURED", "").split(",") if part]
+    small, few = read.whole("MEASURED_POOLS", 40), read.whole("MEASURED_NODES", 1_000)
+    measured_s = read.number("MEASURED_S", 3.0)
     given = read.done()
     todo = [*_of_figures(usual), *(one for load in loads for one in _of_plots(replace(usual, load=load), counts))]
     runs = list(_run_all(todo, size, nodes, workers))
     raw: dict[str, JsonValue] = {"args": given, "runs": [one.plain() for one in runs]}
+    if measured:
+        real = replace(usual, warm_s=MEASURED_WARM_S, seconds=measured_s)
+        asked = [one for load in loads for one in _of_plots(replace(real, load=load), measured)]
+        raw["measured"] = [one.plain() for one in _measure_all(asked, small, few)]
     return BenchResult(_figures(runs, usual), raw=raw)
 
 
@@ -107,6 +117,13 @@ def _figures(runs: Sequence[Run], usual: Setting) -> dict[str, float | None]:
         "throughput_ratio_32": rate(MANY).gangs_per_s / alone,
         "preference_off_ratio_8": rate(FEW, prefer=False).gangs_per_s / alone,
     }
+
+
+def _measure_all(settings: Sequence[Setting], size: int, nodes: int) -> Iterator[Run]:
+    for setting, outcome in measure(settings, size, nodes):
+        done = Run(setting, outcome)
+        print(f"measured: {_told(done)}", flush=True)
+        yield done
 
 
 # ---- running them --------------------------------------------------------------------------------------------

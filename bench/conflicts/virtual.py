@@ -19,7 +19,7 @@ from hanse.scheduler.core.facts import SummaryFacts
 from hanse.scheduler.core.ledger import Takes
 from hanse.scheduler.core.snapshot import Limits
 from hanse.store import keys
-from hanse.store.contract import Op, Put, Txn
+from hanse.store.contract import Op, Put, Store, Txn
 from hanse.store.schema import (
     AttachedValue,
     FlavorValue,
@@ -112,7 +112,7 @@ async def _run(loop: SimLoop, setting: Setting, pools: Sequence[Pool], found: li
     rng = Random(setting.seed)
     names = [ReplicaId(f"r{n:02}") for n in range(setting.replicas)]
     every = queues(setting.replicas)
-    await _found_federation(store, names, every, pools)
+    await found_federation(store, names, every, pools)
     limits = Limits(decisions_max=setting.decisions_max, prefer_pools=setting.prefer)
     schedulers = [
         Scheduler(
@@ -138,7 +138,7 @@ async def _run(loop: SimLoop, setting: Setting, pools: Sequence[Pool], found: li
     await asyncio.sleep(setting.seconds)
     after = _counted(schedulers)
     after.subtract(before)
-    found.append(_outcome(after, setting.seconds, agents.refused - refused))
+    found.append(outcome_of(after, setting.seconds, agents.refused - refused))
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -156,14 +156,15 @@ def _counted(schedulers: Sequence[Scheduler]) -> Counter[str]:
     return sum((s.counts for s in schedulers), Counter())
 
 
-def _outcome(counts: Counter[str], seconds: float, refused: int) -> Outcome:
+def outcome_of(counts: Counter[str], seconds: float, refused: int) -> Outcome:
+    """What the counts of all replicas come to."""
     by_guard = {k.removeprefix("conflict_"): n for k, n in sorted(counts.items()) if k.startswith("conflict_") and n}
     sent = counts[PASSED] + counts[CONFLICTED]
     return Outcome(counts[COMMITTED], seconds, sent, counts[CONFLICTED], by_guard, counts["given_up"], refused)
 
 
-async def _found_federation(
-    store: PricedStore, names: Sequence[ReplicaId], every: Sequence[Queue], pools: Sequence[Pool]
+async def found_federation(
+    store: Store, names: Sequence[ReplicaId], every: Sequence[Queue], pools: Sequence[Pool]
 ) -> None:
     """Everything that operators and agents have written before the first decision."""
     ops = list(_founding(names, every, pools))

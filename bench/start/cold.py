@@ -1,24 +1,19 @@
-"""One cold start: the process is begun, and asked how it is until it holds all roots and knows all that waits."""
+"""One cold start: the process is begun, and says in its log when it holds all roots and knows all that waits."""
 
 import asyncio
+import json
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import grpc
-
 from bench.path.cpu import read_cpu, yardstick_ms
 from bench.start.fill import FEDERATION, Content
-from hanse.api.v1 import server_service_pb2 as pb
-from hanse.api.v1 import server_service_pb2_grpc as rpc
 from tests.services.etcd import EtcdServers
 from tests.services.process import free_ports
 
 COMMAND: Final = (sys.executable, "-m", "hanse.cli", "global")
-LOOK_EVERY_S: Final = 0.02
-ANSWER_MAX_S: Final = 30.0
 START_MAX_S: Final = 900.0
 
 
@@ -27,7 +22,6 @@ class Start:
     """What one start took.
 
     Attributes:
-        listening_s: until the first call was answered.
         ready_s: until it held all roots and knew all jobs that wait.
         cpu_s, etcd_cpu_s: processor time of the replica and of etcd until then.
         rss_mb, peak_mb: memory of the replica at that moment, and the most until then.
@@ -35,7 +29,6 @@ class Start:
         yardstick_ms: how fast a processor was; see bench.path.cpu.
     """
 
-    listening_s: float
     ready_s: float
     cpu_s: float
     etcd_cpu_s: float
@@ -53,56 +46,36 @@ async def cold_start(servers: EtcdServers, content: Content, name: str, folder: 
     begun_s = time.monotonic()
     settings = ("--store", servers.url, "--listen", address, "--replica", name, "--federation", FEDERATION)
     process = await asyncio.create_subprocess_exec(
-        *COMMAND, *settings, "--log-level", "warning", "--set", f"archive_dir={folder / 'archive'}"
+        *(*COMMAND, *settings, "--log-level", "info", "--log-format", "json"),
+        *("--set", f"archive_dir={folder / 'archive'}"),
+        stderr=asyncio.subprocess.PIPE,
     )
     try:
-        async with asyncio.timeout(START_MAX_S), grpc.aio.insecure_channel(address) as channel:
-            stub: rpc.ServerServiceAsyncStub = rpc.ServerServiceStub(channel)
-            await _answers(stub, process)
-            listening_s = time.monotonic() - begun_s
-            await _decides(stub, name, content)
+        async with asyncio.timeout(START_MAX_S):
+            await _decides(process, content)
         ready_s = time.monotonic() - begun_s
         spent = read_cpu(etcd).since(before)
         own_s = read_cpu({name: process.pid}).own_s[name]
         rss_mb, peak_mb = _memory_mb(process.pid)
         others = max(0.0, spent.others_s - own_s) / ready_s
-        return Start(listening_s, ready_s, own_s, spent.own_s["etcd"], rss_mb, peak_mb, others, yardstick_ms())
+        return Start(ready_s, own_s, spent.own_s["etcd"], rss_mb, peak_mb, others, yardstick_ms())
     finally:
         if process.returncode is None:
             process.kill()
         await process.wait()
 
 
-async def _answers(stub: "rpc.ServerServiceAsyncStub", process: asyncio.subprocess.Process) -> None:
-    while True:
-        if process.returncode is not None:
-            raise RuntimeError(f"the replica has ended with status {process.returncode}; it says why above")
-        try:
-            await stub.GetStatus(pb.GetStatusRequest(), timeout=ANSWER_MAX_S)
+async def _decides(process: asyncio.subprocess.Process, content: Content) -> None:
+    """Wait until the replica says that it has caught up with everything. Raises RuntimeError if it ends before."""
+    assert process.stderr is not None
+    wanted = {"roots": content.queues, "pending": content.waiting}
+    async for line in process.stderr:
+        said = json.loads(line) if line.startswith(b"{") else {}
+        if all(said.get(name) == value for name, value in wanted.items()):
             return
-        except grpc.aio.AioRpcError:
-            await asyncio.sleep(LOOK_EVERY_S)
-
-
-async def _decides(stub: "rpc.ServerServiceAsyncStub", name: str, content: Content) -> None:
-    while True:
-        if _is_ready(await _ask(stub), name, content):
-            return
-        await asyncio.sleep(LOOK_EVERY_S)
-
-
-async def _ask(stub: "rpc.ServerServiceAsyncStub") -> pb.FederationStatus | None:
-    try:
-        return await stub.GetStatus(pb.GetStatusRequest(), timeout=ANSWER_MAX_S)
-    except grpc.aio.AioRpcError:
-        return None
-
-
-def _is_ready(status: pb.FederationStatus | None, name: str, content: Content) -> bool:
-    found = next((one for one in status.replicas if one.id == name), None) if status is not None else None
-    if found is None or not found.ready:
-        return False
-    return (found.roots, found.pending_jobs) == (content.queues, content.waiting)
+        if said.get("level") not in (None, "info"):
+            print(line.decode().rstrip(), file=sys.stderr)
+    raise RuntimeError(f"the replica has ended with status {await process.wait()}")
 
 
 def _memory_mb(pid: int) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 import pytest
 
 from bench import plots
+from bench.conflicts.plot import concurrency
 
 HIERARCHY: Mapping[str, object] = {
     "series": {"seed": 0, "hours": [0.0, 1.0, 2.0], "pools_pct": [91.0, 95.0, 93.0], "tree_pct": [90.0, 96.0, 92.5]},
@@ -27,7 +28,27 @@ FLEET: Mapping[str, object] = {
 }
 
 
-@pytest.mark.parametrize("picture", [plots.hierarchy(HIERARCHY), plots.openb(OPENB), plots.fleet(FLEET)])
+CONCURRENCY: Mapping[str, object] = {
+    "runs": [
+        {
+            "replicas": replicas,
+            "load": load,
+            "prefer": prefer,
+            "whole": whole,
+            "gangs_per_s": 40.0 * replicas,
+            "conflict_fraction": 0.0 if prefer else replicas / 20,
+        }
+        for load in (0.5, 0.95)
+        for prefer in (True, False)
+        for whole in (True, False)
+        for replicas in (1, 2, 8)
+    ]
+}
+
+
+@pytest.mark.parametrize(
+    "picture", [plots.hierarchy(HIERARCHY), plots.openb(OPENB), concurrency(CONCURRENCY), plots.fleet(FLEET)]
+)
 def test_a_plot_is_well_formed_and_nothing_lies_outside_of_it(picture: str) -> None:
     root = ElementTree.fromstring(picture)
     width, height = float(root.attrib["width"]), float(root.attrib["height"])
@@ -43,6 +64,11 @@ def test_a_list_without_a_published_result_has_no_mark_of_one() -> None:
     root = ElementTree.fromstring(plots.openb(OPENB))
     diamonds = [mark for mark in root if mark.tag.endswith("polygon")]
     assert len(diamonds) == 1 + 1  # of the default list, and of the legend
+
+
+def test_every_load_has_a_line_for_each_preference_and_kind_of_guard_above_and_below() -> None:
+    root = ElementTree.fromstring(concurrency(CONCURRENCY))
+    assert sum(mark.tag.endswith("polyline") for mark in root) == 2 * 2 * 4
 
 
 def test_higher_is_drawn_higher() -> None:

@@ -14,6 +14,7 @@ from hanse.scheduler.core.verdicts import (
     PoolVerdict,
     at_pool,
     dominant_reason,
+    unusable_pool,
     unusable_verdict,
     verdict_of,
 )
@@ -87,10 +88,7 @@ class Reasons:
             name: max((self._told(name, request, c, shorts.get(c)).nearness for c in choices), default=0.0)
             for name in islice((name for name in found if name in self._cycle.shapes), UNTAKEN_ASKED_MAX)
         }
-        return [
-            PoolVerdict(name, False, why, FlavorName(""), nearness=nearness.get(name, 0.0) / 2)
-            for name, why in found.items()
-        ]
+        return [unusable_pool(name, why, nearness.get(name, 0.0) / 2) for name, why in found.items()]
 
     def _told(
         self,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueName
@@ -12,6 +13,8 @@ from hanse.shape import Fit, NoFit
 
 QUOTA_NEARNESS: Final = 0.9
 """A pool whose shape holds the job and whose quota does not is nearer than any whose shape does not."""
+
+UNUSABLE_REMEMBERED: Final = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,13 @@ def verdict_of(pool: PoolName, flavors: tuple[FlavorName, ...], outcome: Fit | N
 def unusable_verdict(shape: PoolVerdict, reason: Reason, detail: str = "") -> PoolVerdict:
     """The verdict of a pool that may not be used now, whatever its shape says: half as near as that."""
     return replace(shape, fits=False, reason=reason, detail=detail or shape.detail, nearness=shape.nearness / 2)
+
+
+@lru_cache(UNUSABLE_REMEMBERED)
+def unusable_pool(pool: PoolName, reason: Reason, nearness: float) -> PoolVerdict:
+    """The verdict of a pool that may not be used now. Equal ones are one object: while agents are away, as after a
+    cold start, every class that waits has one of every pool."""
+    return PoolVerdict(pool, False, reason, FlavorName(""), nearness=nearness)
 
 
 def at_pool(short: PoolVerdict, pool: PoolName) -> PoolVerdict:

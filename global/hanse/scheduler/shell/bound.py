@@ -8,7 +8,7 @@ from functools import lru_cache
 from sys import intern
 from typing import Final, NamedTuple
 
-from hanse.model.ids import FlavorName, PoolName, QueueUid, queue_of
+from hanse.model.ids import FlavorName, PoolName, QueueUid, read_queue_of
 from hanse.model.queue import Charge
 from hanse.model.request import GangRequest
 from hanse.model.resources import Resources
@@ -34,20 +34,20 @@ def binding_facts(kv: KeyValue) -> BindingFacts:
     Raises:
         msgspec.DecodeError, ValueError: it is damaged, or a stranger's.
     """
-    key = keys.parse_binding(kv.key)
+    pool, job, attempt, part = keys.parse_binding(kv.key)
     value = decode(kv.value, TakingValue)
-    taking = _taking(bytes(value.sets), bytes(value.request), bytes(value.charges))
+    request, flavors, charges = _taking(bytes(value.sets), bytes(value.request), bytes(value.charges))
     return BindingFacts(
-        pool=PoolName(intern(key.pool)),
-        job=key.job,
-        attempt=key.attempt,
-        part=key.part,
-        create_revision=kv.create_revision,
-        queue=QueueUid(intern(queue_of(key.job))),
-        request=taking.request,
-        flavors=taking.flavors,
-        charges=taking.charges,
-        order=value.order,
+        PoolName(intern(pool)),
+        job,
+        attempt,
+        part,
+        kv.create_revision,
+        QueueUid(intern(read_queue_of(job))),
+        request,
+        flavors,
+        charges,
+        value.order,
     )
 
 

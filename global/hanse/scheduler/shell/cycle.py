@@ -101,6 +101,7 @@ class Cycle:
         self._drains = Drains(store, world, clock, nonce=nonce, limits=limits, write_id=write_id)
         self._wake = asyncio.Event()
         self._took_s = 0.0
+        self._caught_up = 0  # roots that it held when it last knew all that waits under them
         self._tell_s = 0.0
         self._telling = False
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
@@ -114,7 +115,10 @@ class Cycle:
         self._wake.set()
 
     async def run(self) -> None:
-        """Schedule until cancelled. Nothing is decided before the world is loaded."""
+        """Schedule until cancelled. Nothing is decided before the world is loaded and all that waits is known.
+
+        A root that is taken over later holds up nobody: what waits under it joins when it has been read.
+        """
         await self._feed.loaded.wait()
         while True:
             await self._pause()
@@ -124,7 +128,7 @@ class Cycle:
                 self._follow_roots()
                 await self._skew.look()
                 await self._drains.look()
-                if len(self._states.pending) and not self._awaits_pools():
+                if self._caught_up and len(self._states.pending) and not self._awaits_pools():
                     await self._once()
                     await self._write_reasons()
             except StoreUnavailable as error:
@@ -158,7 +162,11 @@ class Cycle:
 
     def _follow_roots(self) -> None:
         held = self._world.held_roots(self._nonce)
-        self._states.follow({uid: f.root for uid, f in self._world.queues.items() if f.root in held})
+        queues = {uid: f.root for uid, f in self._world.queues.items() if f.root in held}
+        self._states.follow(queues)
+        if len(held) != self._caught_up and all(map(self._states.loaded, queues)):
+            self._caught_up = len(held)
+            log.info("caught_up", extra={"roots": len(held), "pending": len(self._states.pending)})
 
     # ---- one cycle -------------------------------------------------------------------------------------------
 

@@ -32,6 +32,9 @@ RENEW_FRACTION: Final = 3.0
 GRANTS_PER_ROUND_MAX: Final = 256
 """Roots taken in one go."""
 
+GRANTS_AT_ONCE: Final = 16
+"""Of these, transactions that are on their way together."""
+
 
 class Roots:
     """Keeps this replica a member, and its grants rewritten.
@@ -169,14 +172,19 @@ class Roots:
     async def _take(self) -> bool:
         """Try to take what is wanted; whether anything was tried. A lost race shows in the feed, which wakes us."""
         roots = self.wanted()[:GRANTS_PER_ROUND_MAX]
-        for root in roots:
-            known = self._world.grants.get(root)
-            guard = ModRevisionIs(keys.grant(root), known.revision if known is not None else 0)
-            value = GrantValue(self._replica, self.nonce, self._clock.now_ms())
-            outcome = await self._store.transact(Txn((guard,), (Put(keys.grant(root), encode(value)),)))
-            self.taken += isinstance(outcome, Committed)
-            before = known.replica if known is not None else ""
-            said = {"root": root, "before": before, "outcome": type(outcome).__name__}
-            log.info("grant_taken", extra=said)
-            metrics.ROOTS_TAKEN.add(1, type(outcome).__name__.lower())
+        for start in range(0, len(roots), GRANTS_AT_ONCE):
+            some = roots[start : start + GRANTS_AT_ONCE]
+            done = await asyncio.gather(*(self._take_one(root) for root in some), return_exceptions=True)
+            for error in (one for one in done if one is not None):
+                raise error
         return bool(roots)
+
+    async def _take_one(self, root: str) -> None:
+        known = self._world.grants.get(root)
+        guard = ModRevisionIs(keys.grant(root), known.revision if known is not None else 0)
+        value = GrantValue(self._replica, self.nonce, self._clock.now_ms())
+        outcome = await self._store.transact(Txn((guard,), (Put(keys.grant(root), encode(value)),)))
+        self.taken += isinstance(outcome, Committed)
+        before = known.replica if known is not None else ""
+        log.info("grant_taken", extra={"root": root, "before": before, "outcome": type(outcome).__name__})
+        metrics.ROOTS_TAKEN.add(1, type(outcome).__name__.lower())
