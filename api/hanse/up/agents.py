@@ -15,7 +15,7 @@ from hanse.kit.clock import Clock
 
 log = logging.getLogger(__name__)
 
-LISTS_AT_ONCE: Final = 4
+LISTS_AT_ONCE: Final = 2
 """Clusters that the agents of one process list for the first time at once."""
 
 AGENT_RESTART: Final = BackoffPolicy(first_s=0.2, max_s=10.0)
