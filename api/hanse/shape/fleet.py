@@ -29,9 +29,11 @@ from hanse.model.job import Slice, Spread
 from hanse.shape.ask import Ask, SetAsk
 from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints, Sight
 from hanse.shape.fleet_frames import Frame
+from hanse.shape.fleet_outline import parents_in
+from hanse.shape.fleet_questions import Meanings, Rounding
 from hanse.shape.fleet_ranks import Lows, Ranked, lows
-from hanse.shape.fleet_rows import Cells, Part, Sheet, parents_in
-from hanse.shape.fleet_sums import Meanings, Rounding, Sums
+from hanse.shape.fleet_rows import Cells, Part, Sheet
+from hanse.shape.fleet_sums import Sums
 from hanse.shape.lens import Ladder, Table
 from hanse.shape.limits import CLASSES_MAX, GROUPS_MAX, LEVELS_MAX
 from hanse.shape.shape import Shape

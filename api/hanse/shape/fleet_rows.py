@@ -20,9 +20,8 @@ Unused columns have no hosts and no copies. The last entry of a part's room is n
 the last one below as its only child, so unused entries add nothing and exceed nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Final, NamedTuple, Union
 
 import numpy as np
@@ -30,10 +29,10 @@ from numpy.typing import NDArray
 
 from hanse.shape.domains import Branch, Leaf
 from hanse.shape.fleet_frames import EXTRA, SLOTS, Frame, columns_of, groups_of
+from hanse.shape.fleet_outline import HOME_LEVEL, Kids, Outline, outline, parents_in, room_of
 
 Cells = NDArray[np.signedinteger]
 _COMPACT_COLUMNS_MIN: Final = 256  # a smaller sheet is not worth moving together
-HOME_LEVEL: Final = 3
 
 
 class Place(NamedTuple):
@@ -109,28 +108,7 @@ class Inner(NamedTuple):
     first: Rows
 
 
-Kids = Sequence[tuple[Branch, int]]  # domains and their copies
 _Written = tuple[Branch, int, int, int]  # a parent of lowest domains, its copies, how many there are, first column
-
-
-class _Outline(NamedTuple):
-    """A tree from its coarsest domains to level 3.
-
-    Attributes:
-        copies, first: by level, of each domain its copies and its first child; without the columns.
-        homes: of each domain of level 3, the parents of lowest domains.
-        times: how many such domains there are in all.
-    """
-
-    copies: list[list[int]]
-    first: list[list[int]]
-    homes: list[Kids]
-    times: list[int]
-
-    @property
-    def sizes(self) -> list[int]:
-        """Domains by depth, the columns last, with those to spare."""
-        return [*[len(copies) for copies in self.copies], sum([_room(home) for home in self.homes])]
 
 
 class Sheet:
@@ -205,7 +183,7 @@ class Sheet:
 
     def add(self, slot: int, ladder: int, classes: list[int], root: Branch, levels: int, frame: Frame) -> Part:
         """A new part at the end. `classes` of its layers, as many as it has; `levels` that the group has."""
-        lines = _outline(root, levels, self.depth)
+        lines = outline(root, levels, self.depth)
         part = Part(self.slot.extend(1), root, levels, frame, [], {})
         self.version += 1
         for rows in (self.ladder, self.classes, self.starts, self._least):
@@ -229,7 +207,7 @@ class Sheet:
             return part
         if self.narrow and not part.frame.is_narrow(parents_in(root, part.levels)):
             return None
-        lines = _outline(root, part.levels, self.depth)
+        lines = outline(root, part.levels, self.depth)
         if all(size < room for size, (_, room) in zip(lines.sizes, part.spans, strict=True)):
             self._write(part, lines)
             return part
@@ -307,7 +285,7 @@ class Sheet:
             rows.all[..., start:end] = 0
         self.parent_whole.all[start:end] = 1
 
-    def _write(self, part: Part, lines: _Outline) -> None:
+    def _write(self, part: Part, lines: Outline) -> None:
         self.joins += 1
         self._untold.add(part.number)
         start, room = part.spans[-1]
@@ -316,7 +294,7 @@ class Sheet:
         written: list[_Written] = []
         homes: list[Home] = []
         for parents, times in zip(lines.homes, lines.times, strict=True):
-            home, end = Home({}, [], times), start + _room(parents)
+            home, end = Home({}, [], times), start + room_of(parents)
             for parent, n in parents:
                 width = columns_of(parent)
                 home.places[parent.key] = Place(start, width)
@@ -351,7 +329,7 @@ class Sheet:
         for table, row in zip((self.above, self.times, self.parent_whole), rows, strict=True):
             table.all[at] = row
 
-    def _write_above(self, part: Part, lines: _Outline) -> None:
+    def _write_above(self, part: Part, lines: Outline) -> None:
         for depth, (inner, copies) in enumerate(zip(self.inner, lines.copies, strict=True)):
             (start, room), (below, below_room) = part.spans[depth : depth + 2]
             used = start + len(copies)
@@ -361,43 +339,10 @@ class Sheet:
             inner.first.all[used : start + room] = below + below_room - 1
 
 
-def parents_in(root: Branch, levels: int) -> list[Branch]:
-    """The parents of lowest domains of a group."""
-    above = [root]
-    for _ in range(levels - 1):
-        above = [kid for node in above for kid, _ in node.kids if isinstance(kid, Branch)]
-    return above
-
-
-def _parents(home: Branch, levels: int) -> Kids:
-    """Of a domain of level 3, or the root of a group with fewer levels."""
-    return [(home, 1)] if levels == 1 else [(kid, n) for kid, n in home.kids if isinstance(kid, Branch)]
-
-
-def _outline(root: Branch, levels: int, depth: int) -> _Outline:
-    """With trivial domains on top, `depth` levels in all."""
-    trivial = depth - max(levels, HOME_LEVEL - 1)
-    copies, first = [[1]] * trivial, [[0]] * trivial
-    nodes, times = [root], [1]
-    for _ in range(levels - HOME_LEVEL + 1):
-        times = [t * n for node, t in zip(nodes, times, strict=True) for _, n in node.kids]
-        copies.append([n for node in nodes for _, n in node.kids])
-        nodes = [kid for node in nodes for kid, _ in node.kids if isinstance(kid, Branch)]
-        first.append(list(accumulate([len(node.kids) for node in nodes[:-1]], initial=0)))
-    homes = [_parents(node, levels) for node in nodes]
-    first[-1] = list(accumulate([_room(home) for home in homes[:-1]], initial=0))
-    return _Outline(copies, first, homes, times)
-
-
 def _mirrored(root: Branch, levels: int, homes: Iterator[Home]) -> Mirror:
     if levels < HOME_LEVEL:
         return next(homes)
     return {kid.key: _mirrored(kid, levels - 1, homes) for kid, _ in root.kids if isinstance(kid, Branch)}
-
-
-def _room(parents: Kids) -> int:
-    """Columns of a home."""
-    return sum([columns_of(parent) for parent, _ in parents]) + 1 + len(parents) // 8
 
 
 def _taken(free: list[Place], width: int) -> Place | None:
