@@ -11,7 +11,9 @@ import pytest
 
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.placement import Placement, place
+from hanse.model.devices import DeviceGroup
 from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueUid
+from hanse.model.job import DEVICE_KINDS, Devices
 from hanse.model.placement import Level
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
@@ -135,18 +137,26 @@ class Answers:
     asked: int = 0
 
 
+ROOTS = (DeviceGroup("0", "pci0000:00", 4, 1), DeviceGroup("1", "pci0000:80", 4))
+
+
 def unruly(rng: random.Random) -> Inventory:
     """A pool with pods of others on its nodes, and labels that no summary has room for."""
     pool = Inventory(FLAVORS, [IB, NVL])
     for number in range(rng.randint(4, 24)):
         node = new_node(rng, number)
         foreign = Resources({"cpu": rng.choice((0, 0, 20_000, 80_000)), "pods": rng.choice((0, 5, 100))})
-        pool.set_node(replace(node, labels={**node.labels, "serial": f"s{number}", "rev": str(number % 7)}), foreign)
+        labels = {**node.labels, "serial": f"s{number}", "rev": str(number % 7)}
+        pool.set_node(replace(node, labels=labels, devices=rng.choice(((), ROOTS))), foreign)
     return pool
 
 
 def picky(rng: random.Random, request: GangRequest) -> GangRequest:
-    """Now and then by a label that the shape leaves out, or by a number."""
+    """Now and then by a label that the shape leaves out, or by a number, or by devices of one group."""
+    if rng.randrange(6) == 0:
+        devices = Devices(rng.choice(DEVICE_KINDS), rng.random() < 0.3)
+        sets = [replace(s, topology=replace(s.topology, devices=devices)) for s in request.sets if s.resources.gpus]
+        request = replace(request, sets=tuple(sets)) if len(sets) == len(request.sets) else request
     serial = Requirement("serial", Operator.IN, (f"s{rng.randrange(24)}", f"s{rng.randrange(24)}"))
     chosen = rng.choice((serial, Requirement("rev", Operator.GT, ("3",)), None, None))
     if chosen is None:
