@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from hanse.model.ids import Attempt, JobId, Part, PoolName, ReplicaId
 from hanse.model.lifecycle import JobState, State, encode_state
 from hanse.scheduler.core.world import World
@@ -57,6 +59,24 @@ async def test_the_next_page_is_asked_for_before_one_is_looked_at() -> None:
     await store.read([])
     assert store.asked == 2
     await pages.aclose()
+
+
+@pytest.mark.parametrize("first_whole", [False, True])
+@pytest.mark.parametrize("cuts", [(), ("a/2", "a/5"), ("a/0", "a/00", "a/7", "a/9", "b"), ("a/4", "a/4")])
+async def test_a_range_in_pieces_holds_the_same_keys(cuts: tuple[str, ...], first_whole: bool) -> None:
+    store = SmallPages()
+    await store.put({f"a/{n}": b"" for n in range(8)})
+    pages = load_pages(store, "a/", "a0", cuts=cuts, first_whole=first_whole)
+    assert [kv.key async for page in pages for kv in page.items] == [f"a/{n}" for n in range(8)]
+
+
+async def test_pieces_are_of_a_given_revision_too() -> None:
+    store = SmallPages()
+    await store.put({"a/1": b"old"})
+    before = (await store.read([])).revision
+    await store.put({"a/1": b"new", "a/2": b""})
+    pages = load_pages(store, "a/", "a0", at_revision=before, cuts=("a/2",))
+    assert [(kv.key, kv.value) async for page in pages for kv in page.items] == [("a/1", b"old")]
 
 
 async def test_a_range_without_keys_has_a_revision() -> None:

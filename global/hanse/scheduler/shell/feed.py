@@ -24,7 +24,7 @@ from hanse.scheduler.core.world import ReplicaFacts, World
 from hanse.scheduler.shell.bound import binding_facts
 from hanse.scheduler.shell.loading import load_pages, load_range
 from hanse.store import keys
-from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable
+from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable, prefix_end
 from hanse.store.schema import (
     AttachedValue,
     CohortValue,
@@ -98,15 +98,23 @@ class Feed:
 
     async def _load_first(self) -> None:
         """Fill an empty world, page by page: nobody decides from it before it is full."""
-        revision = 0
-        pages = load_pages(self._store, keys.FOLLOWED_START, keys.FOLLOWED_END)
-        async with aclosing(pages):
+        revision, bindings_end = 0, prefix_end(keys.BINDINGS)
+        for start, end in ((keys.FOLLOWED_START, keys.BINDINGS), (bindings_end, keys.FOLLOWED_END)):
+            async with aclosing(load_pages(self._store, start, end, at_revision=revision)) as pages:
+                async for page in pages:
+                    revision = revision or page.revision
+                    self._apply([Event(EventKind.PUT, kv) for kv in page.items])
+        bindings = load_pages(
+            self._store, keys.BINDINGS, bindings_end, at_revision=revision, cuts=self._pool_by_pool()
+        )
+        async with aclosing(bindings) as pages:
             async for page in pages:
-                revision = revision or page.revision
-                bindings = [kv for kv in page.items if kv.key.startswith(keys.BINDINGS)]
-                self._world.put_bindings(self._facts(bindings))
-                self._apply([Event(EventKind.PUT, kv) for kv in page.items if not kv.key.startswith(keys.BINDINGS)])
+                self._world.put_bindings(self._facts(page.items))
         self._advance(revision)
+
+    def _pool_by_pool(self) -> list[str]:
+        """Where the bindings of each pool begin."""
+        return [keys.bindings(name) for name in self._world.pool_names()]
 
     def _facts(self, bindings: Iterable[KeyValue]) -> Iterator[tuple[str, BindingFacts, bool]]:
         for kv in bindings:
@@ -117,7 +125,7 @@ class Feed:
 
     async def _load_anew(self) -> None:
         """Bring a world up to date in one step, and take out what is no longer there."""
-        items, revision = await load_range(self._store, keys.FOLLOWED_START, keys.FOLLOWED_END)
+        items, revision = await load_range(self._store, keys.FOLLOWED_START, keys.FOLLOWED_END, self._pool_by_pool())
         present = {kv.key for kv in items}
         gone = sorted(self._known.union(self._world.bindings_until(revision)) - present)
         self._apply([Event(EventKind.DELETE, KeyValue(key, b"", 0, revision)) for key in gone])

@@ -45,7 +45,7 @@ async def load_columns(store: Store, prefix: str, watched: Collection[JobId]) ->
     revisions: list[Revisions] = []
     others: list[KeyValue] = []
     revision = over = 0
-    pages = load_pages(store, prefix, prefix_end(prefix))
+    pages = load_pages(store, prefix, prefix_end(prefix), cuts=_cuts(prefix), first_whole=True)
     async with aclosing(pages):
         async for page in pages:
             revision = revision or page.revision
@@ -59,6 +59,12 @@ async def load_columns(store: Store, prefix: str, watched: Collection[JobId]) ->
             jobs.append(np.array([keys.job_of(kv.key) for kv in kept], np.bytes_))
             revisions.append(np.array([kv.mod_revision for kv in kept], np.int64))
     return Loaded(revision, np.concatenate(jobs), np.concatenate(waiting), np.concatenate(revisions), others, over)
+
+
+def _cuts(prefix: str) -> list[str]:
+    """Where a long range of a queue's states is cut: the ids are hashes in base 32, behind the queue's uid."""
+    uid = prefix.removeprefix(keys.STATES).rstrip("/")
+    return [f"{prefix}{uid}-{digit}" for digit in "234567abcdefghijklmnopqrstuvwxyz"]
 
 
 def _apart(items: Collection[KeyValue], found: Records, watched: Collection[JobId]) -> Mask:
