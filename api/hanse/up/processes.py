@@ -38,6 +38,9 @@ from hanse.up.options import REPLICAS_MAX, default_data
 log = logging.getLogger(__name__)
 
 LOOK_EVERY_S: Final = 0.1
+POOLS_PER_LOOK: Final = 20
+"""A look at more pools costs the replica more, and comes less often."""
+
 PROBE_DEADLINE_S: Final = 2.0
 SEARCHED_PORTS: Final = 1_000
 FREE_PORTS: Final = range(17_311, 30_000)
@@ -324,7 +327,7 @@ async def _ready(made: Processes, rng: Random) -> None:
         wanted = {str(pool.name) for pool in made.options.fleet.pools if not pool.address}
         while wanted - {p.name for p in await client.pools() if p.health is pool_pb2.POOL_HEALTH_HEALTHY}:
             _check_starts(made)
-            await asyncio.sleep(LOOK_EVERY_S)
+            await asyncio.sleep(LOOK_EVERY_S * max(1.0, len(wanted) / POOLS_PER_LOOK))
 
 
 async def _until_serving(made: Processes, address: str) -> None:
