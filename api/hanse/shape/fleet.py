@@ -303,7 +303,7 @@ class Fleet:
                     unsure = np.zeros(len(found), np.bool_) if unsure is None else unsure
                     unsure[mine] = True
                 else:
-                    gather.at(found, mine, most)
+                    gather.at(found, mine, most.astype(np.int64))  # which is quick only if nothing is cast
         if bounds is not None:
             bounds.end()
         return found[:-1], None if unsure is None else unsure[:-1]
