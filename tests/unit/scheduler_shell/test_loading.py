@@ -1,5 +1,6 @@
 """Reading whole ranges: page by page at one revision, into columns, and into an empty world."""
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from hanse.store.contract import Put, RangeResult, Txn
 from hanse.store.memory import MemoryStore
 from hanse.store.schema import Amounts, BindingValue, BoundSet, SetRequestValue, encode
 from tests.unit.scheduler.worlds import H100, QUEUE, request
-from tests.unit.scheduler_shell.puppet import CLOCK
+from tests.unit.scheduler_shell.puppet import CLOCK, stage, submit, wait_state
 
 STATE = JobState(State.PENDING, Attempt(0), 0, 1, 1, 7)
 
@@ -150,3 +151,14 @@ async def test_an_empty_world_is_filled_page_by_page_as_one_that_hears_of_every_
         for name in names:
             world.remove_binding(name)
     assert filled.released == heard.released == {PoolName("p1"): 1}
+
+
+async def test_nothing_is_decided_before_all_that_waits_is_known(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="hanse.scheduler.shell")
+    async with stage() as found:
+        replica = await found.replica()
+        agent = await found.puppet(replica, PoolName("p0"), {"r1": 4}).attached()
+        await agent.summary(agent.epoch.revision)
+        await wait_state(found.store, await submit(found.store, 1, 2), State.BOUND)
+    said = [record.getMessage() for record in caplog.records]
+    assert said.index("caught_up") < said.index("plan_committed")
