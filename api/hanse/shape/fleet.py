@@ -61,13 +61,20 @@ class Look:
     Attributes:
         may_fit: false only if `fit_ask` refuses.
         exact: true also means that `fit_ask` fits.
-        held: which part of the pods the pool could hold, of the set that is worst off; 1 for all or more, and where
-            that is not known.
+        found: by pod set, how many of its pods each pool could hold, and of how many.
     """
 
     may_fit: Flags
     exact: bool
-    held: Shares
+    found: tuple[tuple[Ints, int], ...]
+
+    @property
+    def held(self) -> Shares:
+        """Which part of the pods each pool could hold, of the set that is worst off; 1 also where it is not known."""
+        held = np.ones(len(self.may_fit))
+        for pods, of in self.found:
+            np.minimum(held, pods / of, out=held)
+        return held
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,8 +273,7 @@ class Fleet:
         return Ranked(look.may_fit, look.exact, bounds)
 
     def _looked(self, ask: Ask, bounds: Lows | None) -> Look:
-        count = len(self._alive)
-        may_fit, held = self._alive.copy(), np.ones(count)
+        may_fit, held = self._alive.copy(), list[tuple[Ints, int]]()
         exact = len(ask.sets) < 2
         for s in _softest(ask).sets:
             if not _understood(s):
@@ -281,9 +287,9 @@ class Fleet:
             if unsure is not None:
                 fits, found = fits | unsure, np.where(unsure, s.count, found)
             may_fit &= fits
-            np.minimum(held, found / s.count, out=held)
+            held.append((found, s.count))
             exact = exact and unsure is None and not s.ragged and not s.same
-        return Look(may_fit, exact, held)
+        return Look(may_fit, exact, tuple(held))
 
     def _most(self, s: SetAsk, bounds: Lows | None) -> tuple[Ints, Flags | None]:
         """The most pods of the set that one required domain, or everything, could hold; where that is not known."""
