@@ -28,8 +28,20 @@ def quick(cap: Ranged, n: int) -> Found | None:
     """The cheapest way to put n pods, 0 < n <= cap.fit, into a domain of domains; None if that is not proven."""
     if len(cap.seen.sizes) > SIZES_MAX:
         return None
-    chosen = _best(cap.seen.apart, cap.depth + 1, _places(cap), n)
-    return None if chosen is None else Found(chosen.cost, _take(cap, chosen.uses), Proof.CERTIFICATE)
+    chosen, apart = _in_lowest(cap, n), cap.seen.folded
+    if chosen is None:
+        apart = cap.seen.apart
+        chosen = _best(apart, cap.depth + 1, _places(cap), n)
+    return None if chosen is None else Found(chosen.cost, _take(cap, apart, chosen.uses), Proof.CERTIFICATE)
+
+
+def _in_lowest(cap: Ranged, n: int) -> Chosen | None:
+    """In one lowest domain, where copies of domains do not matter; None if none holds n."""
+    first, end = cap.ends[-2]
+    fits = cap.seen.fits[-1][first:end]
+    if int(np.maximum.reduce(fits)) < n:
+        return None
+    return _in_one(cap.seen.folded, cap.depth + 1, len(cap.seen.fits) - 1, (fits >= n).nonzero()[0] + first, n)
 
 
 def _best(apart: Apart, top: int, places: tuple[int, int], n: int) -> Chosen | None:
@@ -174,11 +186,11 @@ def _fewest_kids(apart: Apart, depth: int, places: Ints, marks: Floats, n: int) 
     return used[np.arange(len(used)), at].astype(np.int64), kids, owners
 
 
-def _take(cap: Ranged, uses: Uses) -> Take:
+def _take(cap: Ranged, apart: Apart, uses: Uses) -> Take:
     """What is used of lowest domains, as what is used of the domain around them."""
-    apart, levels = cap.seen.apart, cap.seen.levels
+    levels = cap.seen.levels
     if len(uses) == 1:
-        return _one_take(cap, *uses[0])
+        return _one_take(cap, apart, *uses[0])
     inside: list[tuple[int, Take]] = uses
     for depth in range(levels.depth - 1, cap.depth, -1):
         places = np.array([place for place, _ in inside])
@@ -195,8 +207,8 @@ def _take(cap: Ranged, uses: Uses) -> Take:
     return take
 
 
-def _one_take(cap: Ranged, place: int, take: Take) -> Take:
-    apart, bounds = cap.seen.apart, cap.seen.levels.bounds
+def _one_take(cap: Ranged, apart: Apart, place: int, take: Take) -> Take:
+    bounds = cap.seen.levels.bounds
     for depth in range(len(bounds) - 1, cap.depth, -1):
         row = int(apart.rows[depth][place])
         if depth == 0:

@@ -41,6 +41,7 @@ class Seen:
         self._tops: list[Ints] | None = None
         self._numbers: list[Ints] | None = None
         self._apart: Apart | None = None
+        self._folded: Apart | None = None
         self._sizes: Ints | None = None
         self._above: Ints | None = None
         self._spots: list[Spots] | None = None
@@ -51,7 +52,9 @@ class Seen:
         held: Ints = self.pods * levels.hosts
         fits: list[Ints] = []
         for depth in range(levels.depth - 1, -1, -1):
-            own = self._rounded(np.add.reduceat(held, levels.bounds[depth][:-1]), depth)
+            own = np.add.reduceat(held, levels.bounds[depth][:-1])
+            if lens.rounds:
+                own = self._rounded(own, depth)
             fits.append(own)
             held = own * levels.copies[depth] if levels.folded else own
         self.fits: list[Ints] = fits[::-1]
@@ -109,6 +112,14 @@ class Seen:
         return self._numbers
 
     @property
+    def folded(self) -> "Apart":
+        """The tree as it is, each copied domain as one place."""
+        if self._folded is None:
+            rows = [np.arange(len(own)) for own in self.fits]
+            self._folded = Apart(self, rows, self.fits, list(self.levels.bounds[:-1]))
+        return self._folded
+
+    @property
     def apart(self) -> "Apart":
         """The tree with copies written out."""
         if self._apart is None:
@@ -155,8 +166,7 @@ class Seen:
     def _apart_made(self) -> "Apart":
         levels = self.levels
         if not levels.folded:
-            rows = [np.arange(len(own)) for own in self.fits]
-            return Apart(self, rows, list(self.fits), list(levels.bounds[:-1]))
+            return self.folded
         rows = [np.repeat(np.arange(len(levels.copies[0])), levels.copies[0])]
         bounds: list[Ints] = []
         for own, copies in zip(levels.bounds, levels.copies[1:], strict=False):
