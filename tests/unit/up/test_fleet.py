@@ -392,10 +392,10 @@ def test_a_pool_of_12_000_nodes_is_there_at_once() -> None:
             " {name: host, count: 25}], busy: {fraction: 0.6, pattern: scattered}}\n"
         )
     )
-    begun = time.perf_counter()
+    begun = time.process_time()
     cluster = build_cluster(pool.cluster, SystemClock())
     assert len(cluster.engine.nodes) == 12_000
-    assert time.perf_counter() - begun < 1.5
+    assert time.process_time() - begun < 1.5
 
 
 # The reference
