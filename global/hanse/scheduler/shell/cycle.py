@@ -51,7 +51,8 @@ REASONS_PAUSE_S: Final = 0.1
 
 PAUSE_MAX_S: Final = 0.05
 """A cycle is followed by a pause as long as itself, but no longer than this. What a cycle costs hardly depends on how
-many jobs it decides, nor a transaction on how many keys it has: so under load more jobs come together in one."""
+many jobs it decides, nor a transaction on how many keys it has: so under load more jobs come together in one. One that
+has decided all it may is followed by the next at once: it was full."""
 
 IDLE_TICK_S: Final = 1.0
 """A cycle is looked into at least this often: summaries age and avoided pools come back without any event."""
@@ -104,6 +105,7 @@ class Cycle:
         self._caught_up = 0  # roots that it held when it last knew all that waits under them
         self._tell_s = 0.0
         self._telling = False
+        self._full = False
         self._requests: OrderedDict[int, GangRequest] = OrderedDict()
         self.backlog = Backlog(world, states.pending)
         self.counts: Counter[str] = Counter()
@@ -123,7 +125,7 @@ class Cycle:
         while True:
             await self._pause()
             self.on_look()
-            begun_s = self._clock.monotonic()
+            begun_s, self._full = self._clock.monotonic(), False
             try:
                 self._follow_roots()
                 await self._skew.look()
@@ -134,7 +136,7 @@ class Cycle:
             except StoreUnavailable as error:
                 log.warning("cycle_unavailable", extra={"cause": str(error)})
                 await asyncio.sleep(IDLE_TICK_S)
-            self._took_s = self._clock.monotonic() - begun_s
+            self._took_s = 0.0 if self._full else self._clock.monotonic() - begun_s
 
     def _awaits_pools(self) -> bool:
         """Whether a pool is missing since the store was restored: what waits here may run there (P15)."""
@@ -191,6 +193,7 @@ class Cycle:
             if result.lost:
                 self._wake.set()
         if plan.exhausted:
+            self._full = True
             self._wake.set()
         metrics.CYCLE_DURATION.record(self._clock.monotonic() - now_s)
 
