@@ -51,8 +51,8 @@ REASONS_PAUSE_S: Final = 0.1
 
 PAUSE_MAX_S: Final = 0.05
 """A cycle is followed by a pause as long as itself, but no longer than this. What a cycle costs hardly depends on how
-many jobs it decides, nor a transaction on how many keys it has: so under load more jobs come together in one. One that
-has decided all it may is followed by the next at once: it was full."""
+many jobs it decides, nor a transaction on how many keys it has: so under load more jobs come together in one. A cycle
+that has decided all it may is followed by the next at once: it was full."""
 
 IDLE_TICK_S: Final = 1.0
 """A cycle is looked into at least this often: summaries age and avoided pools come back without any event."""
