@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.requests import Request, Requests, pack_answer, stamped, unpack_answer, unstamped
-from hanse.model.errors import Unavailable
+from hanse.model.errors import HanseError, Unavailable
 from hanse.store.contract import Committed, Conflict, Guard, LeaseGone, Op, Store, Txn, Unknown
 
 log = logging.getLogger(__name__)
@@ -64,7 +64,14 @@ class Writer:
             record = await self._requests.find(request)
             if record is not None:
                 return unpack_answer(record, answer)
-            planned = await plan(request)
+            try:
+                planned = await plan(request)
+            except HanseError:
+                # The same request may have been on its way twice, and what refuses it now may have come after it.
+                record = await self._requests.find(request)
+                if record is None:
+                    raise
+                return unpack_answer(record, answer)
             said = unstamped(planned.answer) if planned.ops else planned.answer
             note = await self._requests.record(request, answer=pack_answer(said))
             txn = Txn((request.unused, *planned.guards), (*planned.ops, note))
