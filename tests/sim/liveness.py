@@ -106,7 +106,9 @@ def _pending(view: StoreView, engines: tuple[Engine, ...], specs: dict[JobId, Jo
         if queue is None:
             continue
         if queue[1].held:
-            if state.reason is not Reason.QUEUE_HELD:
+            if state.reason is not (Reason.JOB_HELD if state.held else Reason.QUEUE_HELD) and not (
+                state.held and state.reason is Reason.QUEUE_HELD
+            ):
                 return Unsettled("L1", f"{job} waits for {state.reason.name}, its queue is on hold", (job,))
             continue
         if state.held:
