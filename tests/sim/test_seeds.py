@@ -1,4 +1,4 @@
-"""A hundred federations under faults, and nothing breaks; the same seed is the same run, whoever runs it."""
+"""Three hundred federations under faults, and nothing breaks; the same seed is the same run, whoever runs it."""
 
 import os
 import subprocess
@@ -11,7 +11,7 @@ from tests.sim.batch import Task, command, run_all
 from tests.sim.mutants import UNORDERED
 from tests.sim.reach import ROOT
 
-SEEDS: Final = 100
+SEEDS: Final = 300
 TOLD_FAILURES_MAX: Final = 3
 HASH_SEEDS: Final = ("1", "2", "random")
 RERUN_SEEDS: Final = 4

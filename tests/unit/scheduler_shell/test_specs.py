@@ -1,6 +1,7 @@
 """Specs that many ask for at once are read together."""
 
 import asyncio
+import gc
 from collections.abc import Sequence
 from typing import cast
 
@@ -76,3 +77,22 @@ async def test_a_read_is_bounded() -> None:
     found = await SpecReads(cast(Store, store)).read([job(n) for n in range(2 * SPECS_PER_READ_MAX + 1)])
     assert len(found) == 2 * SPECS_PER_READ_MAX + 1
     assert max(map(len, store.reads)) == SPECS_PER_READ_MAX
+
+
+async def test_a_read_that_fails_after_everybody_gave_up_is_no_unseen_failure() -> None:
+    unseen: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unseen.append(context["message"]))
+    store = SlowStore()
+    store.fails = True
+    caller = asyncio.create_task(SpecReads(cast(Store, store)).read([job(1)]))
+    async with asyncio.timeout(5.0):
+        await store.asked.wait()
+    caller.cancel()
+    await asyncio.wait([caller])
+    del caller
+    store.go.set()
+    others = asyncio.all_tasks() - {t for t in [asyncio.current_task()] if t is not None}
+    await asyncio.wait(others)
+    del others
+    gc.collect()
+    assert unseen == []

@@ -51,6 +51,7 @@ class SpecReads:
         self._wanted.update(dict.fromkeys(jobs))
         if self._next is None:
             self._next = asyncio.create_task(self._gathered(), name="specs")
+            self._next.add_done_callback(_looked_at)
         return await asyncio.shield(self._next)
 
     async def _gathered(self) -> dict[JobId, SpecEnvelope]:
@@ -60,6 +61,12 @@ class SpecReads:
             for start in range(0, len(wanted), SPECS_PER_READ_MAX):
                 found.update(await read_envelopes(self._store, wanted[start : start + SPECS_PER_READ_MAX]))
             return found
+
+
+def _looked_at(read: "asyncio.Task[dict[JobId, SpecEnvelope]]") -> None:
+    """Everybody who waits for a read is told how it ended; if all of them went away, nobody needs to know."""
+    if not read.cancelled():
+        read.exception()
 
 
 async def read_specs(store: Store, jobs: Sequence[JobId]) -> dict[JobId, JobSpec | HanseError]:
