@@ -261,8 +261,11 @@ class Histories:
         self._known_from_start = True
 
     def restarted(self) -> None:
-        """The store was set back: nobody knows what is in it."""
-        self.judge()
+        """The store was set back: nobody knows what is in it.
+
+        Calls that are on their way now may have had their effect already, and are in no history yet. What was seen up
+        to here is therefore not judged.
+        """
         self._jobs.clear()
         self._known_from_start = False
 
