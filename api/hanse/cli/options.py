@@ -31,6 +31,12 @@ QueueOption: TypeAlias = Annotated[
     str,
     typer.Option("--queue", "-q", metavar="QUEUE", help="Only jobs of this queue.", autocompletion=complete_queues),
 ]
+MoveDeadlineOption: TypeAlias = Annotated[
+    str, typer.Option("--deadline", metavar="LENGTH", help="After so long stop what is left, room or not: 30m, 2h.")
+]
+PoolReasonOption: TypeAlias = Annotated[
+    str, typer.Option("--reason", metavar="TEXT", help="Why; shown to whoever asks why the pool is not used.")
+]
 RequestIdOption: TypeAlias = Annotated[
     str, typer.Option("--request-id", metavar="ID", help="The same again with this id does nothing twice.")
 ]

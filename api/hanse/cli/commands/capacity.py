@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from hanse.cli.options import OutputOption, PoolArgument, ServerOption
+from hanse.cli.options import OutputOption, PoolArgument, PoolReasonOption, ServerOption
 from hanse.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -83,9 +83,7 @@ def pool(
 
 def cordon(
     name: PoolArgument,
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; shown to whoever asks why the pool is not used.")
-    ] = "",
+    reason: PoolReasonOption = "",
     server: ServerOption = None,
     output: OutputOption = None,
 ) -> None:

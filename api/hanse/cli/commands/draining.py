@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from hanse.cli.failures import WrongUse
-from hanse.cli.options import OutputOption, PoolArgument, ServerOption
+from hanse.cli.options import MoveDeadlineOption, OutputOption, PoolArgument, PoolReasonOption, ServerOption
 from hanse.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -19,13 +19,8 @@ _UNITS_S: Final = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
 
 def drain(
     name: PoolArgument,
-    deadline: Annotated[
-        str,
-        typer.Option("--deadline", metavar="LENGTH", help="After so long stop what is left, room or not: 30m, 2h."),
-    ] = "",
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; shown to whoever asks why the pool is not used.")
-    ] = "",
+    deadline: MoveDeadlineOption = "",
+    reason: PoolReasonOption = "",
     undo: Annotated[bool, typer.Option("--undo", help="Move no more jobs away, and take new work again.")] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Order it, and do not watch.")] = False,
     server: ServerOption = None,

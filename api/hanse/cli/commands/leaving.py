@@ -8,7 +8,7 @@ import typer
 
 from hanse.cli.commands.draining import length_s
 from hanse.cli.failures import WrongUse
-from hanse.cli.options import OutputOption, PoolArgument, ServerOption
+from hanse.cli.options import MoveDeadlineOption, OutputOption, PoolArgument, PoolReasonOption, ServerOption
 from hanse.cli.session import Session, session_of
 
 if TYPE_CHECKING:
@@ -32,13 +32,8 @@ def leave(
             help="With --force: I vouch that none of its machines runs anything, so start its jobs elsewhere.",
         ),
     ] = False,
-    deadline: Annotated[
-        str,
-        typer.Option("--deadline", metavar="LENGTH", help="After so long stop what is left, room or not: 30m, 2h."),
-    ] = "",
-    reason: Annotated[
-        str, typer.Option("--reason", metavar="TEXT", help="Why; shown to whoever asks why the pool is not used.")
-    ] = "",
+    deadline: MoveDeadlineOption = "",
+    reason: PoolReasonOption = "",
     undo: Annotated[bool, typer.Option("--undo", help="Let it stay; or let it join again, if it has left.")] = False,
     no_wait: Annotated[bool, typer.Option("--no-wait", help="Order it, and do not watch.")] = False,
     server: ServerOption = None,

@@ -1,7 +1,8 @@
 """The options of one component to one pod set of a native job: a node of Slurm is a pod.
 
 Nodes of a Slurm job are different hosts, so no two of its pods share one. What Slurm takes from the machine (all of
-its memory with `--mem=0`, all of it with `--exclusive`) becomes a host for the pod alone.
+its memory with `--mem=0`, all of it with `--exclusive`) becomes a host for the pod alone. With `--exclusive` a pod
+asks for no number of CPUs: what it asks for is also its limit, and Slurm would give it all.
 """
 
 from collections.abc import Callable, Mapping
@@ -142,7 +143,9 @@ def _gpus(options: Mapping[str, Option], nodes: int, tasks_per_node: int) -> Dev
 def _resources(found: Component) -> None:
     options, layout = found.options, found.layout
     resource = options["gpu-resource"].value if "gpu-resource" in options else _GPU
-    amounts: dict[str, object] = {"cpu": layout.tasks_per_node * layout.cpus_per_task}
+    amounts: dict[str, object] = (
+        {} if "exclusive" in options else {"cpu": layout.tasks_per_node * layout.cpus_per_task}
+    )
     blame = next((options[name] for name in _GPU_OPTIONS if name in options), None)
     if layout.devices.number:
         amounts[resource] = layout.devices.number

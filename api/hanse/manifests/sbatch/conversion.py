@@ -113,6 +113,9 @@ def _array(options: Mapping[str, Option], noted: _Noted) -> Array | None:
 
 def _read(components: Sequence[Mapping[str, Option]], index: int, noted: _Noted) -> Component:
     name = POD_SET if len(components) == 1 else f"{POD_SET}-{index}"
+    nodes = components[index].get("nodes")
+    if len(components) > 1 and nodes and "-" in nodes.value:
+        nodes.refuse("NOT_SUPPORTED", "a component of a hetjob has a fixed number of nodes; write one")
     return read_component(name, components[index], noted.add)
 
 
@@ -183,18 +186,18 @@ def _environment(
     script: Script, one: Component, tasks: Array | None, task: int | None, first_rank: int
 ) -> dict[str, str]:
     options, layout = one.options, one.layout
-    cpus = layout.tasks_per_node * layout.cpus_per_task
     env = {
         "HANSE_SCRIPT": script.text,
         "HANSE_POD_SET": one.name,
         "SLURM_NTASKS_PER_NODE": str(layout.tasks_per_node),
         "SLURM_CPUS_PER_TASK": str(layout.cpus_per_task),
-        "SLURM_CPUS_ON_NODE": str(cpus),
-        "SLURM_JOB_CPUS_PER_NODE": f"{cpus}(x{layout.nodes})",
         "SLURM_JOB_NAME": options["job-name"].value,
     }
     if layout.least == layout.nodes:
         env |= {"SLURM_NNODES": str(layout.nodes), "SLURM_NTASKS": str(_tasks(one))}
+    if "exclusive" not in options:
+        cpus = layout.tasks_per_node * layout.cpus_per_task
+        env |= {"SLURM_CPUS_ON_NODE": str(cpus), "SLURM_JOB_CPUS_PER_NODE": f"{cpus}(x{layout.nodes})"}
     if first_rank:
         env["HANSE_FIRST_RANK"] = str(first_rank)
     if layout.devices.number:

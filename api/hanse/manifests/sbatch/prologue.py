@@ -19,13 +19,17 @@ while [ "$i" -lt "$nodes" ]; do
   list="$list${list:+,}${HANSE_POD_SET}-$i$domain"
   i=$((i + 1))
 done
-[ "$nodes" -gt 1 ] || list=$(hostname)
+[ "$nodes" -gt 1 ] || list=$(uname -n)
 tasks=${SLURM_NTASKS_PER_NODE:-1}
 export SLURM_JOB_ID="${SLURM_JOB_ID:-${HANSE_JOB:-0}}" SLURM_NNODES="$nodes" SLURM_JOB_NUM_NODES="$nodes"
 export SLURM_JOBID="$SLURM_JOB_ID" SLURM_NODEID="$rank" SLURM_PROCID="$((rank * tasks))" SLURM_LOCALID=0
 export SLURM_JOB_NODELIST="$list" SLURM_NODELIST="$list" SLURM_CLUSTER_NAME=hanse
 export SLURM_NTASKS="${SLURM_NTASKS:-$((nodes * tasks))}" SLURM_TASKS_PER_NODE="$tasks(x$nodes)"
 export SLURM_NPROCS="$SLURM_NTASKS" SLURMD_NODENAME="${HANSE_POD_SET}-$rank$domain"
+if [ -z "${SLURM_CPUS_ON_NODE:-}" ]; then
+  SLURM_CPUS_ON_NODE=$(nproc 2>/dev/null || echo 1)
+  export SLURM_CPUS_ON_NODE SLURM_JOB_CPUS_PER_NODE="$SLURM_CPUS_ON_NODE(x$nodes)"
+fi
 export SLURM_LAUNCH_NODE_IPADDR="$master" SLURM_SUBMIT_HOST="${SLURM_SUBMIT_HOST:-hanse}"
 [ "$nodes" -gt 1 ] || export SLURMD_NODENAME="$list"
 if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then export SLURM_ARRAY_JOB_ID="$SLURM_JOB_ID"; fi

@@ -63,6 +63,13 @@ def test_nodes_are_different_hosts() -> None:
     assert pods("-N1").topology.spread is None
 
 
+def test_a_pod_with_a_host_for_itself_has_all_of_its_cpus() -> None:
+    found = pods("-N2 --exclusive --gpus-per-node=8 --ntasks-per-node=8 -c 4")
+    assert dict(found.resources) == {GPU: 8}
+    assert "SLURM_CPUS_ON_NODE" not in {variable.name for variable in found.template.env}
+    assert dict(pods("-N2 --mem=0 -c 4").resources) == {CPU: 4000}
+
+
 @pytest.mark.parametrize("line", ["--exclusive", "--exclusive=user", "--mem=0"])
 def test_a_whole_node_is_a_host_of_its_own(line: str) -> None:
     topology = pods(f"-N4 {line}").topology
@@ -188,6 +195,7 @@ def test_components_are_pod_sets_and_carry_what_slurm_carries() -> None:
         (["--mem-per-gpu=1"], "CONTRADICTION", "--mem-per-gpu", 2),
         (["-N4 -w a,b"], "CONTRADICTION", "--nodelist", 2),
         (["-N4 --segment=2 --consolidate-segments"], "MISSING", "--consolidate-segments", 2),
+        (["-N1", "hetjob", "-N2-4"], "NOT_SUPPORTED", "--nodes", 4),
         (["--begin=now+1hour"], "NOT_SUPPORTED", "--begin", 2),
         (["--dependency=afterok:1"], "NOT_SUPPORTED", "--dependency", 2),
         (["--export=PATH"], "NOT_SUPPORTED", "--export", 2),

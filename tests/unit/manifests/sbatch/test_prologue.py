@@ -43,6 +43,13 @@ def test_a_script_sees_what_slurm_would_tell_it(tmp_path: Path) -> None:
     assert found.stdout == f"42 2 1 4 8 {MASTER},node-1.train-svc.jobs\n", found.stderr
 
 
+def test_a_pod_alone_on_its_host_counts_the_cpus_there(tmp_path: Path) -> None:
+    body = 'echo "$SLURM_CPUS_ON_NODE $SLURM_JOB_CPUS_PER_NODE"\n'
+    cpus = len(os.sched_getaffinity(0))
+    assert run(tmp_path, body, "-N1 --exclusive").stdout == f"{cpus} {cpus}(x1)\n"
+    assert run(tmp_path, body, "-N1 -c 3").stdout == "3 3(x1)\n"
+
+
 def test_srun_starts_the_tasks_of_this_node(tmp_path: Path) -> None:
     body = "srun --cpu-bind=none sh -c 'echo $SLURM_PROCID $SLURM_LOCALID' | sort -n\n"
     assert run(tmp_path, body, "-N2 --ntasks-per-node=3", rank=1, world=2).stdout == "3 0\n4 1\n5 2\n"
