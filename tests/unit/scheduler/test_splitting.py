@@ -3,12 +3,13 @@
 import itertools
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from hanse.model.ids import PoolName
-from hanse.model.job import Slice
+from hanse.model.job import Group, Slice, Topology
 from hanse.scheduler.core.dividing import POOLS_MAX, divide
 from hanse.scheduler.core.facts import PoolFacts
 from hanse.scheduler.core.links import FAR, NEAR, Links, pair_of
@@ -17,6 +18,7 @@ from hanse.scheduler.core.snapshot import Limits
 from tests.unit.scheduler.worlds import H100, NONCE, RACK, inventory, job, pending, request, world
 
 LIMITS = Limits()
+CUT = Topology(slices=(Slice(2, "rack"),))
 
 
 def facts(name: str, region: str = "", cost: int = 0) -> PoolFacts:
@@ -95,13 +97,20 @@ def test_no_more_pools_are_looked_at_than_is_said() -> None:
 
 
 def parts(
-    pools: Mapping[str, tuple[int, str]], pods: int, limits: Limits = LIMITS, *, least: int = 0, most: int = 2
+    pools: Mapping[str, tuple[int, str]],
+    pods: int,
+    limits: Limits = LIMITS,
+    *,
+    least: int = 0,
+    most: int = 2,
+    topology: Topology = CUT,
 ) -> list[tuple[str, int]]:
     """(pool, pods) of each part; pools by hosts and region."""
     found = world({name: inventory({"r": hosts}).shape() for name, (hosts, _) in pools.items()}, {H100: 640})
     for slot, (name, (_, region)) in enumerate(pools.items()):
         found.put_pool(PoolFacts(PoolName(name), slot, 4, region=region, levels=(RACK,)))
-    want = request(pods, slices=(Slice(2, "rack"),), max_pools=most, least=least)
+    plain = request(pods, max_pools=most, least=least)
+    want = replace(plain, sets=(replace(plain.sets[0], topology=topology),))
     one = job(1, want)
     plan = run_cycle(
         found.snapshot(now_s=0.0, nonce=NONCE),
@@ -121,6 +130,14 @@ def test_a_split_gang_stays_in_one_region_if_it_can_and_is_cut_between_slices() 
     assert parts(FOUR, 8) == [("a", 4), ("c", 4)]
     assert parts({**FOUR, "c": (1, "us")}, 8) == [("b", 4), ("d", 4)]
     assert parts({**FOUR, "c": (1, "us"), "b": (1, "eu")}, 8) == [("a", 4), ("d", 4)], "fewest pools come first"
+
+
+@pytest.mark.parametrize(
+    "held", [Topology(required="rack"), Topology(group=Group("gang", "rack")), Topology(same=("example.com/subnet",))]
+)
+def test_what_one_domain_or_one_value_holds_is_not_cut(held: Topology) -> None:
+    assert parts(FOUR, 8, topology=Topology()) != []
+    assert parts(FOUR, 8, topology=held) == []
 
 
 def test_operators_say_which_links_are_better() -> None:

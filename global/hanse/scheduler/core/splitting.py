@@ -130,8 +130,9 @@ class Splitter:
 def _may_split(request: GangRequest) -> bool:
     """Whether the owner allows it and the gang can be cut.
 
-    Only gangs of one pod set without a required level are cut: a required level means one domain, and a domain never
+    Only gangs of one pod set without a required level, or a group's, are cut: it means one domain, and a domain never
     reaches over pools; neither does what is meant by one value of a label.
     """
     want = request.sets[0]
-    return request.max_pools > 1 and len(request.sets) == 1 and not (want.topology.required or want.topology.same)
+    held = want.topology.required or want.topology.same or want.topology.group
+    return request.max_pools > 1 and len(request.sets) == 1 and not held
