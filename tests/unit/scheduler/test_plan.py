@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from hanse.model.ids import FlavorName, Part, PoolName, ReplicaId
-from hanse.model.job import Slice
+from hanse.model.job import Group, Slice, Topology
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
 from hanse.scheduler.core.choice import Standing
@@ -306,6 +306,15 @@ def test_an_explanation_names_every_pool_with_the_constraint_and_what_would_help
     assert (near.pool, near.wanted, near.found) == ("racks", 4, 3)
     assert any("3 pods instead of 4" in h for h in answer.helps)
     assert any("preferred instead of required" in h for h in answer.helps)
+
+
+def test_a_group_that_no_domain_holds_is_told_that_without_it_the_gang_would_start() -> None:
+    found = world({"racks": inventory({"r1": 3, "r2": 3}).shape()}, {H100: 640})
+    group = Topology(required="rack", group=Group("gang", "rack"))
+    both = GangRequest(tuple(replace(s, topology=group) for s in (*request(1).sets, *request(3).sets)))
+    answer = explain(at(found), QUEUE, both, LIMITS)
+    assert answer.pools[0].constraint == "pods of gang in one rack"
+    assert any("preferred instead of required level" in h for h in answer.helps)
 
 
 def test_quota_that_stands_in_the_way_is_said_for_every_pool_that_would_hold_the_job() -> None:

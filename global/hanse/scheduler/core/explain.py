@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid
+from hanse.model.job import Topology
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest, SetRequest, class_hash
 from hanse.scheduler.core.facts import QueueFacts
@@ -256,18 +257,15 @@ def _smaller(want: SetRequest, count: int) -> GangRequest:
 
 
 def _with_topology(request: GangRequest) -> GangRequest | None:
-    """The request with every required level turned into a preferred one; None if there is none."""
-    if not any(s.topology.required for s in request.sets):
+    """The request with every required level, also of groups, turned into a preferred one; None if there is none."""
+    if not any(s.topology.required or s.topology.group for s in request.sets):
         return None
-    return replace(
-        request,
-        sets=tuple(
-            replace(
-                s, topology=replace(s.topology, required="", preferred=s.topology.required or s.topology.preferred)
-            )
-            for s in request.sets
-        ),
-    )
+    return replace(request, sets=tuple(replace(s, topology=_looser(s.topology)) for s in request.sets))
+
+
+def _looser(topology: Topology) -> Topology:
+    level = topology.required or (topology.group.level if topology.group else topology.preferred)
+    return replace(topology, required="", group=None, preferred=level)
 
 
 __all__ = ["Explanation", "explain"]
