@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from hanse.shape.levels import Ints
 
 CHOICES_MAX: Final = 1_500  # of undecided rows that are all looked at
+CELLS_MAX: Final = 100_000  # of a table of choices: choices times rows
+TABLES_KEPT_MAX: Final = 64  # each of two times CELLS_MAX numbers at the most: 100 MB in all
 ROUNDS_MAX: Final = 4  # numbers of parts that are tried, from the bound up
 EXCHANGES_MAX: Final = 12  # of one row for another
 TIED_MAX: Final = 24  # sets of equal cost that are told
@@ -45,9 +47,17 @@ class Picked(NamedTuple):
     every: bool
 
 
-@lru_cache(maxsize=512)
-def all_choices(rows: int, count: int) -> tuple[Ints, Floats]:
-    """Every choice of so many rows, one a line: as numbers of rows, and as zeros and ones by row."""
+def choices(rows: int, count: int, most: int) -> tuple[Ints, Floats] | None:
+    """Every choice of so many rows, one a line: as numbers of rows, and as zeros and ones by row.
+
+    None if there are more than `most`, or if writing them down takes more than CELLS_MAX.
+    """
+    number = comb(rows, count)
+    return _choices(rows, count) if number <= most and number * rows <= CELLS_MAX else None
+
+
+@lru_cache(maxsize=TABLES_KEPT_MAX)
+def _choices(rows: int, count: int) -> tuple[Ints, Floats]:
     every = np.array(list(combinations(range(rows), count)), dtype=np.int64).reshape(-1, count)
     marks = np.zeros((len(every), rows))
     np.put_along_axis(marks, every, 1.0, axis=1)
@@ -117,17 +127,20 @@ def _meeting(rows: Ints, ordered: Ints, demand: Ints, count: int, lightest: int)
 
 
 def _every_choice(rows: Ints, demand: Ints, count: int) -> Picked | None:
-    if comb(len(rows), count) > CHOICES_MAX:
-        return None
-    choices, marks = all_choices(len(rows), count)
-    sums = marks @ rows
+    if count == 1:  # a table of them would be mostly zeros
+        every, sums = np.arange(len(rows))[:, None], rows
+    else:
+        table = choices(len(rows), count, CHOICES_MAX)
+        if table is None:
+            return None
+        every, sums = table[0], (table[1] @ rows).astype(np.int64)
     good = np.flatnonzero((sums >= demand).all(axis=1))
     if not len(good):
         return Picked(0, 0, [], True)
     held = sums[good, 0]
     least = held.min()
     tied = good[held == least]
-    return Picked(0, int(least), [choices[at] for at in tied[:TIED_MAX].tolist()], len(tied) <= TIED_MAX)
+    return Picked(0, int(least), [every[at] for at in tied[:TIED_MAX].tolist()], len(tied) <= TIED_MAX)
 
 
 def _exchanged(rows: Ints, demand: Ints, count: int, lightest: int) -> Picked | None:

@@ -6,14 +6,13 @@ this way is left to `solve`.
 """
 
 from functools import partial
-from math import comb
 from typing import Final
 
 import numpy as np
 
 from hanse.shape.heaps import Chosen, Uses, counts_of, evenly, fewest_hosts, filled, is_even, lowest_alike
 from hanse.shape.levels import Ints
-from hanse.shape.pick import Floats, all_choices
+from hanse.shape.pick import Floats, choices
 from hanse.shape.seen import Apart, Ranged
 from hanse.shape.stepped import in_steps
 from hanse.shape.take import Found, Proof, Take
@@ -150,9 +149,10 @@ def _mids(apart: Apart, depth: int, places: Ints, fits: Ints, n: int) -> Chosen 
     some = fits > 0
     places, fits = places[some], fits[some]
     count = fewest(counts_of(fits), n)
-    if comb(len(places), count) > SETS_MAX:
+    table = choices(len(places), count, SETS_MAX)
+    if table is None:
         return None
-    _, marks = all_choices(len(places), count)
+    marks = table[1]
     held = marks @ fits
     good = np.flatnonzero(held >= n)
     fewer, kids, owners = _fewest_kids(apart, depth, places, marks[good], n)
