@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hanse.api.v1 import job_spec_pb2
+from hanse.model.beside import Companion, Need, NeedKind
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
@@ -83,6 +84,8 @@ specs = st.builds(
     max_pools=st.integers(1, 99),
     start_skew_max_s=st.integers(1, 2**31 - 1),
     manifest=st.none() | st.builds(Manifest, texts, texts, texts, texts),
+    needs=st.lists(st.builds(Need, st.sampled_from(list(NeedKind)[1:]), texts), max_size=2).map(tuple),
+    companions=st.lists(st.builds(Companion, texts, texts, texts), max_size=2).map(tuple),
 )
 
 

@@ -4,10 +4,12 @@ Reading what is written here gives the same job again, but for the foreign docum
 is not carried over: a native spec is a document of its own. Fields that have their default are left out.
 """
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from hanse.cli.amounts import binary
+from hanse.model.beside import Need
 from hanse.model.job import (
     JobSpec,
     OnInfrastructure,
@@ -39,8 +41,10 @@ _EFFECTS: Final = {
 
 
 def native_documents(specs: Iterable[JobSpec]) -> list[dict[str, object]]:
-    """One document for each job."""
-    return [native_document(spec) for spec in specs]
+    """One document for each job, then what travels with them, each once."""
+    every = list(specs)
+    beside = dict.fromkeys(companion.text for spec in every for companion in spec.companions)
+    return [*(native_document(spec) for spec in every), *(json.loads(text) for text in beside)]
 
 
 def native_document(spec: JobSpec) -> dict[str, object]:
@@ -59,8 +63,19 @@ def native_document(spec: JobSpec) -> dict[str, object]:
             start_skew_max=spec.start_skew_max_s if spec.start_skew_max_s != START_SKEW_DEFAULT_S else 0,
             on_pool_lost="move" if spec.on_pool_lost is OnPoolLost.MOVE else "",
         ),
+        **_given(needs=_needs(spec)),
         "pod_sets": [_pod_set(pod_set) for pod_set in spec.pod_sets],
     }
+
+
+def _needs(spec: JobSpec) -> dict[str, list[str]]:
+    """Those that no volume names; reading the volumes gives the others."""
+    named = set[Need]().union(*(pod_set.template.needs for pod_set in spec.pod_sets))
+    found: dict[str, list[str]] = {}
+    for need in spec.needs:
+        if need not in named:
+            found.setdefault(need.kind.name.lower(), []).append(need.name)
+    return found
 
 
 def _given(**fields: object) -> dict[str, object]:

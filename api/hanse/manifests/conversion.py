@@ -6,6 +6,7 @@ nobody finds half of a file running. Where a file holds several objects, the mes
 
 from collections.abc import Callable, Iterator, Sequence
 
+from hanse.manifests.companions import travels, with_companions
 from hanse.manifests.converted import Converted, ImportedJob
 from hanse.manifests.documents import Document, naming, read_documents, telling_which
 from hanse.manifests.drafts import Draft
@@ -34,10 +35,13 @@ def convert(text: str | bytes, *, filename: str = "", default_queue: str = "") -
         with naming(filename):
             return convert_script(text, _native(default_queue), filename=filename)
     with naming(filename):
-        submission = _submission(read_documents(text), Notes(), default_queue)
-        with telling_which(submission.documents):
+        documents = read_documents(text)
+        with telling_which(documents):
+            beside = [document for document in documents if travels(document)]
+            submission = _submission(tuple(d for d in documents if d not in beside), Notes(), default_queue)
             jobs = _finished(list(_pieces(submission)), submission)
             _refuse_twins(jobs)
+            jobs = with_companions(jobs, beside)
         return Converted(tuple(jobs), submission.notes.all())
 
 

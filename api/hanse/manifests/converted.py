@@ -32,6 +32,7 @@ class ImportedJob:
         namespace: of that document, "" if it names none.
         min_total: pods without which the gang is useless, over all pod sets.
         origins: model field path (`pod_sets[0].count`) → where it was written.
+        pod_labels: of each pod template, by which Services select pods.
     """
 
     spec: JobSpec
@@ -39,6 +40,7 @@ class ImportedJob:
     namespace: str
     min_total: int
     origins: Mapping[str, Origin] = field(default_factory=lambda: _NO_ORIGINS)
+    pod_labels: tuple[Mapping[str, str], ...] = ()
 
     @property
     def lines(self) -> Mapping[str, int]:

@@ -11,6 +11,7 @@ from hanse.manifests.claims import settle
 from hanse.manifests.converted import ImportedJob, Origin, nearest_origin
 from hanse.manifests.drafts import Draft, DraftSet
 from hanse.manifests.fields import Field, Placed
+from hanse.manifests.needs import needs_of
 from hanse.manifests.notes import Notes
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import QueueName
@@ -28,6 +29,7 @@ def finish(draft: Draft, notes: Notes, *, default_queue: str) -> ImportedJob:
     priority = settle(draft.priority, "priority class", notes)
     total = _total(draft)
     minima = _minima(draft.sets, total)
+    needs = needs_of(pod_set.pod.spec for pod_set in draft.sets)
     spec = JobSpec(
         name=draft.name,
         queue=QueueName(queue.value if queue else default_queue or draft.default_queue),
@@ -37,10 +39,17 @@ def finish(draft: Draft, notes: Notes, *, default_queue: str) -> ImportedJob:
         duration_s=draft.duration.value if draft.duration else 0,
         restart=RestartPolicy(max_retries=draft.retries.value if draft.retries else 0),
         manifest=_manifest(draft),
+        needs=tuple(needs),
     )
     origins = _origins(draft, queue, priority)
+    origins |= {f"needs[{i}]": Origin(field.path, field.line) for i, field in enumerate(needs.values())}
     check_spec(spec, origins)
-    return ImportedJob(spec, draft.document.kind, draft.namespace, total, origins)
+    return ImportedJob(spec, draft.document.kind, draft.namespace, total, origins, _pod_labels(draft))
+
+
+def _pod_labels(draft: Draft) -> tuple[Mapping[str, str], ...]:
+    metadata = [found for pod_set in draft.sets if (found := pod_set.pod.field.get("metadata"))]
+    return tuple(labels.texts() for found in metadata if (labels := found.get("labels")))
 
 
 def _total(draft: Draft) -> int:

@@ -57,6 +57,13 @@ class PodSetJson(TypedDict):
     devices: NotRequired[DevicesJson]
 
 
+class NamedJson(TypedDict):
+    """An object by kind and name."""
+
+    kind: str
+    name: str
+
+
 class JobJson(TypedDict):
     """One job; `duration_s` is 0 if unlimited."""
 
@@ -68,6 +75,8 @@ class JobJson(TypedDict):
     duration_s: int
     min_total: int
     pod_sets: list[PodSetJson]
+    needs: NotRequired[list[NamedJson]]
+    companions: NotRequired[list[NamedJson]]
 
 
 class UnmappedJson(TypedDict):
@@ -94,7 +103,8 @@ def to_json(converted: Converted) -> ConvertedJson:
 
 
 def _job(job: ImportedJob) -> JobJson:
-    return {
+    spec = job.spec
+    answer: JobJson = {
         "kind": job.kind,
         "name": job.spec.name,
         "namespace": job.namespace,
@@ -104,6 +114,11 @@ def _job(job: ImportedJob) -> JobJson:
         "min_total": job.min_total,
         "pod_sets": [_pod_set(pod_set) for pod_set in job.spec.pod_sets],
     }
+    if spec.needs:
+        answer["needs"] = [{"kind": need.kind.word, "name": need.name} for need in spec.needs]
+    if spec.companions:
+        answer["companions"] = [{"kind": companion.kind, "name": companion.name} for companion in spec.companions]
+    return answer
 
 
 def _pod_set(pod_set: PodSet) -> PodSetJson:

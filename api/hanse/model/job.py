@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, unique
 from types import MappingProxyType
 
+from hanse.model.beside import Companion, Need, NeedKind
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.resources import EMPTY, Resources
 from hanse.model.selectors import Selector, Toleration
@@ -53,6 +54,13 @@ class Volume:
     read_only: bool = False
 
 
+_NEEDED = {
+    VolumeKind.SECRET: NeedKind.SECRET,
+    VolumeKind.CONFIG_MAP: NeedKind.CONFIG_MAP,
+    VolumeKind.PERSISTENT_VOLUME_CLAIM: NeedKind.PERSISTENT_VOLUME_CLAIM,
+}
+
+
 @dataclass(frozen=True, slots=True)
 class PodTemplate:
     """What runs in each pod of a pod set."""
@@ -62,6 +70,12 @@ class PodTemplate:
     args: tuple[str, ...] = ()
     env: tuple[EnvVar, ...] = ()
     volumes: tuple[Volume, ...] = ()
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """What its volumes name."""
+        named = ((_NEEDED.get(volume.kind), volume.source) for volume in self.volumes)
+        return frozenset(Need(kind, name) for kind, name in named if kind is not None and name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +223,8 @@ class JobSpec:
         duration_s: limit on the time from start to end, 0 for none.
         max_pools: over how many pools the gang may be split; 1 unless the owner allows more.
         start_skew_max_s: parts of a split gang start within this time of each other, or stop everywhere.
+        needs: what must be in a cluster that is to run it, by name.
+        companions: what travels with it.
     """
 
     name: str
@@ -222,6 +238,15 @@ class JobSpec:
     start_skew_max_s: int = 60
     on_pool_lost: OnPoolLost = OnPoolLost.KEEP
     manifest: Manifest | None = None
+    needs: tuple[Need, ...] = ()
+    companions: tuple[Companion, ...] = ()
+
+    @property
+    def every_need(self) -> tuple[Need, ...]:
+        """What must be in its cluster: what is said, and what volumes name, but for what travels with it."""
+        found = set(self.needs).union(*(pod_set.template.needs for pod_set in self.pod_sets))
+        brought = {Need(NeedKind.CONFIG_MAP, c.name) for c in self.companions if c.kind == "ConfigMap"}
+        return tuple(sorted(found - brought))
 
     @property
     def pods(self) -> int:

@@ -34,6 +34,7 @@ class Reason(IntEnum):
     JOB_HELD = 19
     DRAINED = 20
     NEVER_FITS = 21
+    NEEDS = 22
 
     # Why a job stops or has ended.
     CANCELLED_BY_USER = 40
@@ -76,6 +77,7 @@ _PROSE: dict[Reason, str] = {
     Reason.JOB_HELD: "the job is on hold",
     Reason.DRAINED: "the pool is being drained",
     Reason.NEVER_FITS: "no pool could hold it even when empty",
+    Reason.NEEDS: "the pool's cluster lacks something that the job's pods name",
     Reason.CANCELLED_BY_USER: "cancelled on request",
     Reason.POD_FAILED: "a pod failed",
     Reason.INFRASTRUCTURE: "a node or its pods were lost",

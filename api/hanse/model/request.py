@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from hanse.model.beside import Need
 from hanse.model.ids import FlavorName, QueueUid
 from hanse.model.job import JobSpec, Slice, Topology
 from hanse.model.resources import Resources
@@ -52,10 +53,16 @@ class SetRequest:
 
 @dataclass(frozen=True, slots=True)
 class GangRequest:
-    """Placement's view of a gang: all of it or none."""
+    """Placement's view of a gang: all of it or none.
+
+    Attributes:
+        needs: what its pods name of their cluster. A shape does not tell it; pools that lacked it are remembered by
+            class, and a class has one answer.
+    """
 
     sets: tuple[SetRequest, ...]
     max_pools: int = 1
+    needs: tuple[Need, ...] = ()
 
     @property
     def pods(self) -> int:
@@ -90,6 +97,7 @@ def gang_request(spec: JobSpec) -> GangRequest:
             for p in spec.pod_sets
         ),
         max_pools=spec.max_pools,
+        needs=spec.needs,
     )
 
 
@@ -111,7 +119,8 @@ def _canonical(request: GangRequest) -> list[object]:
         ]
         for s in request.sets
     ]
-    return [request.max_pools, sets]
+    needs = [[int(need.kind), need.name] for need in request.needs]
+    return [request.max_pools, sets, needs] if needs else [request.max_pools, sets]
 
 
 def _rare(topology: Topology) -> list[object]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, NoReturn
 
+from hanse.model.beside import fault_of
 from hanse.model.errors import InvalidArgument
 from hanse.model.job import (
     DEVICE_KINDS,
@@ -125,6 +126,9 @@ def validate_spec(spec: JobSpec, *, lines: Mapping[str, int] = _NO_LINES, queue_
     for index, pod_set in enumerate(spec.pod_sets):
         _pod_set(sets.item(index), pod_set)
     _totals(sets, spec)
+    fault = fault_of(spec.needs, spec.companions)
+    if fault is not None:
+        at.at(fault.path).refuse(fault.reason, fault.message)
 
 
 def check_name(name: str, *, path: str = "name", line: int = 0) -> None:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from hanse.api.v1 import job_spec_pb2 as pb
+from hanse.model.beside import Companion, Need, NeedKind
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
@@ -93,7 +94,13 @@ def spec_from_wire(message: pb.JobSpec, *, path: str = "") -> JobSpec:
         start_skew_max_s=message.start_skew_max_s or START_SKEW_DEFAULT_S,
         on_pool_lost=_on_pool_lost_from_wire(message.on_pool_lost, f"{at}on_pool_lost"),
         manifest=_manifest_from_wire(message.manifest) if message.HasField("manifest") else None,
+        needs=tuple(_need_from_wire(n, f"{at}needs[{i}]") for i, n in enumerate(message.needs)),
+        companions=tuple(Companion(c.kind, c.name, c.text) for c in message.companions),
     )
+
+
+def _need_from_wire(message: pb.Need, path: str) -> Need:
+    return Need(enum_from_wire(NeedKind, message.kind, f"{path}.kind"), message.name)
 
 
 def _refuse_later(message: pb.JobSpec, at: str) -> None:
@@ -205,6 +212,8 @@ def _spec_to_wire(spec: JobSpec) -> pb.JobSpec:
         max_pools=spec.max_pools,
         start_skew_max_s=spec.start_skew_max_s,
         on_pool_lost=pb.OnPoolLost.ValueType(spec.on_pool_lost),
+        needs=[pb.Need(kind=pb.NeedKind.ValueType(n.kind), name=n.name) for n in spec.needs],
+        companions=[pb.Companion(kind=c.kind, name=c.name, text=c.text) for c in spec.companions],
     )
     if spec.manifest is not None:
         message.manifest.CopyFrom(_manifest_to_wire(spec.manifest))

@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from hanse.cli.native_form import native_document
+from hanse.cli.native_form import native_documents
 from hanse.cli.yaml_form import to_yaml
 from hanse.manifests import convert
+from hanse.model.beside import Companion, Need, NeedKind
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
     Devices,
@@ -36,6 +37,11 @@ FULL = JobSpec(
     restart=RestartPolicy(max_retries=3, on_infrastructure=OnInfrastructure.FAIL),
     max_pools=2,
     start_skew_max_s=30,
+    needs=(
+        Need(NeedKind.SECRET, "token"),
+        Need(NeedKind.PERSISTENT_VOLUME_CLAIM, "claim"),
+        Need(NeedKind.RUNTIME_CLASS, "gvisor"),
+    ),
     pod_sets=(
         PodSet(
             name="worker",
@@ -86,11 +92,17 @@ FULL = JobSpec(
 
 def again(spec: JobSpec) -> JobSpec:
     """The job, written and read."""
-    return convert(to_yaml(native_document(spec))).jobs[0].spec
+    return convert("---\n".join(to_yaml(document) for document in native_documents([spec]))).jobs[0].spec
 
 
 def test_every_field_survives() -> None:
     assert again(FULL) == FULL
+
+
+def test_what_travels_with_a_job_is_written_beside_it() -> None:
+    text = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"conf"},"data":{"a":"on","b":"1"}}'
+    spec = replace(FULL, companions=(Companion("ConfigMap", "conf", text),))
+    assert again(spec) == spec
 
 
 @pytest.mark.parametrize("name", ["llama3-70b.yaml", "native.yaml"])

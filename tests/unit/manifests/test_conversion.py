@@ -74,7 +74,7 @@ def test_an_item_that_leans_on_an_alias_is_written_out() -> None:
         ("kind: Job", "MISSING", "apiVersion", 1),
         ("kind: [Job]\napiVersion: v1", "TYPE", "kind", 1),
         ("apiVersion: 1\nkind: Job", "TYPE", "apiVersion", 1),
-        ("apiVersion: v1\nkind: Secret\nmetadata: {name: x}", "UNKNOWN_KIND", "kind", 2),
+        ("apiVersion: v1\nkind: Secret\nmetadata: {name: x}", "SECRET", "kind", 2),
         ("apiVersion: apps/v1\nkind: Deployment", "UNKNOWN_KIND", "kind", 2),
         ("apiVersion: hanse/v1\nkind: Queue\nname: x", "UNKNOWN_KIND", "kind", 2),
         (listed(), "EMPTY", "", 0),

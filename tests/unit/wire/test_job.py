@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from hanse.api.v1 import job_spec_pb2
+from hanse.model.beside import Companion, Need, NeedKind
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
@@ -35,6 +36,8 @@ FULL = JobSpec(
     max_pools=2,
     start_skew_max_s=5,
     manifest=Manifest("PyTorchJob", "kubeflow.org/v1", "ns", "kind: …\n"),
+    needs=(Need(NeedKind.SECRET, "token"), Need(NeedKind.RUNTIME_CLASS, "kata")),
+    companions=(Companion("ConfigMap", "conf", "{}"),),
     pod_sets=(
         PodSet(
             name="worker",

@@ -42,6 +42,10 @@ def _facts(job: "ImportedJob") -> Iterator[tuple[str, str]]:
         yield "pods", _pod_set(pod_set)
     least = "" if job.min_total == spec.pods else f"; useless below {counted(job.min_total, 'pod')}"
     yield "gang", f"{counted(spec.pods, 'pod')}, {counted(spec.gpus, 'GPU')}{least}"
+    if spec.needs:
+        yield "needs", ", ".join(str(need) for need in spec.needs)
+    if spec.companions:
+        yield "beside it", ", ".join(f"{companion.kind} {companion.name}" for companion in spec.companions)
     if spec.duration_s:
         yield "duration", f"at most {seconds(spec.duration_s)}"
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from hanse.manifests.claims import Claims
+from hanse.manifests.companions import refuse_secret
 from hanse.manifests.documents import Document, nested_document
 from hanse.manifests.drafts import Draft, DraftSet, begin, draft_set, pod_count
 from hanse.manifests.fields import Field, Placed
@@ -50,6 +51,7 @@ def _drafts(items: Sequence[Field], submission: Submission) -> list[Draft]:
     for index, item in enumerate(items):
         audit(item, submission.notes, mapped=("template", "podSets"), kept=("podSetInfos", "annotations"))
         inner = nested_document(item.need("template", "no template; a component is an object"), index)
+        refuse_secret(inner)
         if submission.reads(inner):
             wrapped.append(inner)
     return submission.nested(tuple(wrapped))

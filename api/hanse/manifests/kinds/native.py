@@ -4,7 +4,8 @@ Nothing here is ever unmapped: the format is ours, so a field that does nothing 
 that does not exist is refused with the nearest one that does. `docs/reference/native-spec.md` lists the fields.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Final
 
 from hanse.manifests.converted import ImportedJob, Origin
@@ -23,6 +24,7 @@ from hanse.manifests.native_values import (
 from hanse.manifests.pod_resources import amounts_of
 from hanse.manifests.registry import Kind, Submission
 from hanse.manifests.tree import Row, Table
+from hanse.model.beside import Need, NeedKind
 from hanse.model.ids import FlavorName, QueueName
 from hanse.model.job import (
     DEVICE_KINDS,
@@ -56,6 +58,7 @@ _JOB: Final = (
     "max_pools",
     "start_skew_max",
     "on_pool_lost",
+    "needs",
 )
 _LATER: Final = (
     "array",
@@ -97,6 +100,7 @@ _DEFAULT_SET_NAME: Final = "main"
 
 _ON_INFRASTRUCTURE: Final = {"requeue": OnInfrastructure.REQUEUE, "fail": OnInfrastructure.FAIL}
 _ON_POOL_LOST: Final = {"keep": OnPoolLost.KEEP, "move": OnPoolLost.MOVE}
+_NEED_KINDS: Final = {kind.name.lower(): kind for kind in NeedKind if kind is not NeedKind.UNSPECIFIED}
 _VOLUME_KINDS: Final = {kind.name.lower(): kind for kind in VolumeKind if kind is not VolumeKind.UNSPECIFIED}
 
 _DURATIONS: Final = ("duration", "start_skew_max")
@@ -110,7 +114,7 @@ def _read(document: Document, submission: Submission) -> Sequence[ImportedJob]:
             "UNKNOWN_FIELD", "hanse/v1 is flat: write name, queue and pod_sets beside kind"
         )
     field.only(_JOB, reserved=_LATER)
-    spec = _spec(field, submission.default_queue)
+    spec = replace(spec := _spec(field, submission.default_queue), needs=spec.every_need)
     origins = {path: Origin(place.path, place.line) for path, place in _places(field).items()}
     check_spec(spec, origins)
     total = sum(pod_set.min_count for pod_set in spec.pod_sets)
@@ -134,7 +138,16 @@ def _spec(field: Field, default_queue: str) -> JobSpec:
         max_pools=max_pools.integer() if max_pools else 1,
         start_skew_max_s=duration_s(skew) if skew else 60,
         on_pool_lost=_ON_POOL_LOST[on_pool_lost.one_of(*_ON_POOL_LOST)] if on_pool_lost else OnPoolLost.KEEP,
+        needs=tuple(_needs(field.get("needs"))),
     )
+
+
+def _needs(field: Field | None) -> Iterator[Need]:
+    if field is None:
+        return
+    field.only(tuple(_NEED_KINDS))
+    for kind, names in field.entries():
+        yield from (Need(_NEED_KINDS[kind], name.word()) for name in names.items())
 
 
 def _restart(field: Field | None) -> RestartPolicy:

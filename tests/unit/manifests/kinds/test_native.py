@@ -6,6 +6,7 @@ from textwrap import dedent, indent
 import pytest
 
 from hanse.manifests import convert
+from hanse.model.beside import Need, NeedKind
 from hanse.model.job import (
     Devices,
     EnvVar,
@@ -65,6 +66,7 @@ def test_every_field_of_the_model_can_be_said() -> None:
     max_pools: 2
     start_skew_max: 2m
     on_pool_lost: keep
+    needs: {secret: [hf-token], service_account: [runner]}
     pod_sets:
     - name: worker
       count: 16
@@ -99,6 +101,11 @@ def test_every_field_of_the_model_can_be_said() -> None:
         restart=RestartPolicy(3, OnInfrastructure.FAIL),
         max_pools=2,
         start_skew_max_s=120,
+        needs=(
+            Need(NeedKind.SECRET, "hf-token"),
+            Need(NeedKind.SERVICE_ACCOUNT, "runner"),
+            Need(NeedKind.PERSISTENT_VOLUME_CLAIM, "data"),
+        ),
         pod_sets=(
             PodSet(
                 name="worker",

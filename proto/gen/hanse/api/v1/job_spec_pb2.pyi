@@ -104,6 +104,46 @@ ON_POOL_LOST_MOVE: OnPoolLost.ValueType  # 2
 """The job is started elsewhere. Not supported yet: refused with NOT_SUPPORTED_YET."""
 Global___OnPoolLost: _TypeAlias = OnPoolLost  # noqa: Y015
 
+class _NeedKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NeedKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NeedKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NEED_KIND_UNSPECIFIED: _NeedKind.ValueType  # 0
+    """Not set; refused."""
+    NEED_KIND_SECRET: _NeedKind.ValueType  # 1
+    """A Secret."""
+    NEED_KIND_CONFIG_MAP: _NeedKind.ValueType  # 2
+    """A ConfigMap."""
+    NEED_KIND_SERVICE_ACCOUNT: _NeedKind.ValueType  # 3
+    """A ServiceAccount."""
+    NEED_KIND_PERSISTENT_VOLUME_CLAIM: _NeedKind.ValueType  # 4
+    """A PersistentVolumeClaim."""
+    NEED_KIND_PRIORITY_CLASS: _NeedKind.ValueType  # 5
+    """A PriorityClass."""
+    NEED_KIND_RUNTIME_CLASS: _NeedKind.ValueType  # 6
+    """A RuntimeClass."""
+
+class NeedKind(_NeedKind, metaclass=_NeedKindEnumTypeWrapper):
+    """What a need names."""
+
+NEED_KIND_UNSPECIFIED: NeedKind.ValueType  # 0
+"""Not set; refused."""
+NEED_KIND_SECRET: NeedKind.ValueType  # 1
+"""A Secret."""
+NEED_KIND_CONFIG_MAP: NeedKind.ValueType  # 2
+"""A ConfigMap."""
+NEED_KIND_SERVICE_ACCOUNT: NeedKind.ValueType  # 3
+"""A ServiceAccount."""
+NEED_KIND_PERSISTENT_VOLUME_CLAIM: NeedKind.ValueType  # 4
+"""A PersistentVolumeClaim."""
+NEED_KIND_PRIORITY_CLASS: NeedKind.ValueType  # 5
+"""A PriorityClass."""
+NEED_KIND_RUNTIME_CLASS: NeedKind.ValueType  # 6
+"""A RuntimeClass."""
+Global___NeedKind: _TypeAlias = NeedKind  # noqa: Y015
+
 @_typing.final
 class JobSpec(_message.Message):
     """What a user asks for. Immutable once accepted."""
@@ -141,6 +181,8 @@ class JobSpec(_message.Message):
     START_SKEW_MAX_S_FIELD_NUMBER: _builtins.int
     ON_POOL_LOST_FIELD_NUMBER: _builtins.int
     MANIFEST_FIELD_NUMBER: _builtins.int
+    NEEDS_FIELD_NUMBER: _builtins.int
+    COMPANIONS_FIELD_NUMBER: _builtins.int
     ARRAY_FIELD_NUMBER: _builtins.int
     DEPENDENCIES_FIELD_NUMBER: _builtins.int
     BEGIN_MS_FIELD_NUMBER: _builtins.int
@@ -186,6 +228,14 @@ class JobSpec(_message.Message):
         """The document that the job was imported from, kept as written."""
 
     @_builtins.property
+    def needs(self) -> _containers.RepeatedCompositeFieldContainer[Global___Need]:
+        """What must be in a cluster that is to run the job, beside what volumes name; pools that lack it are left out."""
+
+    @_builtins.property
+    def companions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Companion]:
+        """Objects that are created beside the job's pods, in their namespace, and go with them."""
+
+    @_builtins.property
     def array(self) -> Global___JobArray:
         """Job arrays. Not supported yet: refused with NOT_SUPPORTED_YET when set."""
 
@@ -207,6 +257,8 @@ class JobSpec(_message.Message):
         start_skew_max_s: _builtins.int = ...,
         on_pool_lost: Global___OnPoolLost.ValueType = ...,
         manifest: Global___Manifest | None = ...,
+        needs: _abc.Iterable[Global___Need] | None = ...,
+        companions: _abc.Iterable[Global___Companion] | None = ...,
         array: Global___JobArray | None = ...,
         dependencies: _abc.Iterable[Global___Dependency] | None = ...,
         begin_ms: _builtins.int = ...,
@@ -216,7 +268,7 @@ class JobSpec(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["array", b"array", "manifest", b"manifest", "restart", b"restart"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["array", b"array", "begin_ms", b"begin_ms", "dependencies", b"dependencies", "duration_s", b"duration_s", "labels", b"labels", "manifest", b"manifest", "max_pools", b"max_pools", "name", b"name", "on_pool_lost", b"on_pool_lost", "pod_sets", b"pod_sets", "priority_band", b"priority_band", "priority_class", b"priority_class", "queue", b"queue", "reservation", b"reservation", "restart", b"restart", "service", b"service", "start_skew_max_s", b"start_skew_max_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["array", b"array", "begin_ms", b"begin_ms", "companions", b"companions", "dependencies", b"dependencies", "duration_s", b"duration_s", "labels", b"labels", "manifest", b"manifest", "max_pools", b"max_pools", "name", b"name", "needs", b"needs", "on_pool_lost", b"on_pool_lost", "pod_sets", b"pod_sets", "priority_band", b"priority_band", "priority_class", b"priority_class", "queue", b"queue", "reservation", b"reservation", "restart", b"restart", "service", b"service", "start_skew_max_s", b"start_skew_max_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -659,6 +711,62 @@ class Manifest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Manifest: _TypeAlias = Manifest  # noqa: Y015
+
+@_typing.final
+class Need(_message.Message):
+    """An object that must be in the cluster, in the job's namespace if its kind has one. At most 64 of a job."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    kind: Global___NeedKind.ValueType
+    """What it is."""
+    name: _builtins.str
+    """Its name."""
+    def __init__(
+        self,
+        *,
+        kind: Global___NeedKind.ValueType = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Need: _TypeAlias = Need  # noqa: Y015
+
+@_typing.final
+class Companion(_message.Message):
+    """An object that travels with a job. At most 16 of a job, 48 KiB together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """`ConfigMap` or `Service`. A Secret does not travel: create it in the cluster."""
+    name: _builtins.str
+    """Its name."""
+    text: _builtins.str
+    """The object as JSON."""
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        name: _builtins.str = ...,
+        text: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "name", b"name", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Companion: _TypeAlias = Companion  # noqa: Y015
 
 @_typing.final
 class JobArray(_message.Message):
