@@ -1,5 +1,7 @@
 """What an agent believes, and what it refuses loudly."""
 
+from dataclasses import replace
+
 import pytest
 
 from hanse.agent.core.fence import Breach, Change, CompleteSet, DesiredGate, check_welcome
@@ -95,6 +97,14 @@ def test_change_that_goes_back_is_refused() -> None:
     gate.receive(whole(100))
     gate.receive(Desired(EPOCH, 105))
     assert reason_of(gate.receive(Desired(EPOCH, 104))) == "OLDER_REVISION"
+
+
+def test_a_set_that_is_older_than_the_first_piece_of_a_change_is_refused() -> None:
+    """Only the last piece of a change carries its revision: the set from before it comes again between the two."""
+    gate = DesiredGate(EPOCH, CLAIM)
+    gate.receive(whole(100, A))
+    assert isinstance(gate.receive(Desired(EPOCH, 100, bindings=(replace(B, revision=104),))), Change)
+    assert reason_of(gate.receive(whole(100, A))) == "OLDER_REVISION"
 
 
 def test_pieces_of_different_revisions_are_refused() -> None:

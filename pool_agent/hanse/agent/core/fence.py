@@ -3,7 +3,9 @@
 The fence is what the cluster remembers (`Claim`): federation, epoch, accepted revision. An attachment passes it in
 three steps: the granted epoch must be newer than the claimed one; a *complete* set must arrive, all of one revision,
 which within one incarnation of the store is not older than what was accepted before (S4); then the shell claims the
-cluster with both (P8). From there on changes must not go back in time.
+cluster with both (P8). From there on changes must not go back in time. A change may come in several messages, and
+only the last one carries its revision: a complete set that is older than any binding told so far would take back what
+the first ones said, so it is refused too.
 
 Only an *older* incarnation is refused (P15); a newer one may count its revisions from anywhere, since it is the same
 federation restored from a backup. What a message says of that (`recovering`) goes through as it is.
@@ -87,6 +89,7 @@ class DesiredGate:
     def __init__(self, epoch: Epoch, claim: Claim) -> None:
         self._epoch = epoch
         self._least_revision = claim.accepted_revision if epoch.incarnation == claim.epoch.incarnation else 0
+        self._told_revision = 0  # of the newest binding in a change, which may be ahead of its message
         self._whole = False
         self._collecting: dict[GangKey, Binding] | None = None
         self._collecting_revision = 0
@@ -98,10 +101,11 @@ class DesiredGate:
                 "WRONG_EPOCH",
                 f"a desired set of epoch {_shown(message.epoch)} came on a stream of epoch {_shown(self._epoch)}",
             )
-        if message.revision < self._least_revision:
+        least = max(self._least_revision, self._told_revision) if message.complete_begin else self._least_revision
+        if message.revision < least:
             return Breach(
                 "OLDER_REVISION",
-                f"a desired set of revision {message.revision} is older than the accepted {self._least_revision}",
+                f"a desired set of revision {message.revision} is older than the accepted {least}",
             )
         if message.complete_begin:
             self._collecting, self._collecting_revision = {}, message.revision
@@ -110,6 +114,7 @@ class DesiredGate:
         if not self._whole:
             return Breach("INCOMPLETE", "a change came before the complete desired set")
         self._least_revision = message.revision
+        self._told_revision = max(self._told_revision, *(binding.revision for binding in message.bindings), 0)
         return Change(message.revision, message.bindings, message.removed, message.recovering)
 
     def _collect(self, into: dict[GangKey, Binding], message: Desired) -> CompleteSet | Breach | None:
