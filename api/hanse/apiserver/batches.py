@@ -20,10 +20,11 @@ NO_IDS: Final[Mapping[int, JobId]] = MappingProxyType({})
 
 
 class Memo(msgspec.Struct):
-    """What the record of a submission remembers: uids of its queues, and why jobs were refused."""
+    """What the record of a submission remembers: uids of its queues, why jobs were refused, whether any is stored."""
 
     queues: dict[str, str] = {}
     refused: dict[int, tuple[int, str, str, str]] = {}
+    stored: bool = True
 
     def refuse(self, index: int, error: HanseError) -> None:
         text = error.message[:REFUSAL_CHARS_MAX]
@@ -64,30 +65,26 @@ def answer(
     memo: Memo,
     *,
     ids: Mapping[int, JobId] = NO_IDS,
-    stored: bool = True,
     revision: int = 0,
 ) -> job_service_pb2.SubmitJobsResponse:
     """What the caller is told; the same for the first call and for every repetition. `ids` need not hold all."""
     return job_service_pb2.SubmitJobsResponse(
         request_id=request.id,
-        jobs=[
-            _submitted(request, spec, memo, index, ids.get(index), stored=stored)
-            for index, spec in enumerate(message.jobs)
-        ],
-        aborted=not stored and message.atomic and bool(memo.refused),
-        revision=revision,
+        jobs=[_submitted(request, spec, memo, index, ids.get(index)) for index, spec in enumerate(message.jobs)],
+        aborted=not memo.stored and message.atomic and bool(memo.refused),
+        revision=revision if memo.stored else 0,
     )
 
 
 def _submitted(
-    request: Request, spec: job_spec_pb2.JobSpec, memo: Memo, index: int, known: JobId | None, *, stored: bool
+    request: Request, spec: job_spec_pb2.JobSpec, memo: Memo, index: int, known: JobId | None
 ) -> job_service_pb2.SubmittedJob:
     result = job_service_pb2.SubmittedJob(name=spec.name, queue=spec.queue)
     error = memo.error(index)
     if error is not None:
         result.reason = error.reason
         result.error.CopyFrom(error_to_wire(error))
-    elif stored:
+    elif memo.stored:
         result.id = known or id_of(request, memo, spec.queue, index)
         result.state = job_pb2.JOB_STATE_PENDING
         result.reason = Reason.WAITING.name

@@ -47,11 +47,13 @@ class Request:
     Attributes:
         id: the caller's, or one that the server chose.
         body: hash of method and body.
+        repeatable: the caller chose the id, so that this may be a repetition, and may be repeated.
     """
 
     principal: str
     id: str
     body: str
+    repeatable: bool = True
 
     @property
     def key(self) -> str:
@@ -98,7 +100,7 @@ class Requests:
                 path="request_id",
             )
         chosen = given or f"{self._rng.getrandbits(CHOSEN_ID_BITS):032x}"
-        return Request(ctx.principal, chosen, body_hash(method, message))
+        return Request(ctx.principal, chosen, body_hash(method, message), repeatable=bool(given))
 
     async def find(self, request: Request) -> Record | None:
         """The record of an earlier write under the same id; see `record_of` for errors."""

@@ -59,7 +59,7 @@ class Retrier:
         """
         request = self._requests.request(ctx, METHOD, message)
         record = await self._requests.find(request)
-        if record is not None:
+        if record is not None and memo_of(record).stored:
             return await self._stored(_id(request, memo_of(record)))
         old = await self._ended(message)
         spec = await self._spec(old)

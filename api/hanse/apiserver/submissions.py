@@ -8,6 +8,9 @@ another replica) is met by the next round. That is safe because
   absent: it cannot be stored twice, whoever tries;
 * the record of the request is written with the first jobs, guarded by its absence, and says which jobs were refused:
   a repetition gives the same answer although the world has changed meanwhile;
+* a batch of which nothing is stored leaves a record too: an earlier try may have found a world that takes it, and
+  its transaction may still be on its way. It fails at the record, so what was answered stays true. Whoever sends the
+  batch once more, when the world takes it, writes over that record;
 * a batch that needs several transactions is marked done by the last of them; all later ones compare the record, so a
   message that arrives late from an earlier round fails;
 * every transaction compares the keys of its queues: no job enters a queue that is being deleted.
@@ -76,12 +79,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What one round found: the memo to keep, the jobs to store, and at which revision the record was seen."""
+    """What one round found: the memo to keep, the jobs to store, and at which revision the record was seen.
+
+    Attributes:
+        record_revision: 0 if there is none.
+        resumes: the record says that some of the batch is stored.
+    """
 
     memo: Memo
     drafts: tuple[Draft, ...]
     queues: Mapping[QueueName, Stored[QueueValue]]
     record_revision: int
+    resumes: bool
 
     @property
     def ids(self) -> dict[int, JobId]:
@@ -133,7 +142,8 @@ class Submitter:
         request = self._requests.request(ctx, METHOD, message)
         if message.validate_only:
             memo, _ = await self._vet(message, await self._world(message))
-            return answer(request, message, memo, stored=False)
+            memo.stored = False
+            return answer(request, message, memo)
         return await self.store(request, message, Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms()))
 
     async def store(
@@ -143,26 +153,41 @@ class Submitter:
         unknown = False
         for number in range(ROUNDS_MAX):
             record = await self._requests.find(request)
-            if record is not None and record.value.done:
+            if record is not None and record.value.done and memo_of(record).stored:
                 return answer(request, message, memo_of(record), revision=record.revision)
             found = await self._plan(message, request, origin, record, again=number > 0)
-            if record is None and not found.drafts and not _any_stored(message, found.memo):
-                metrics.SUBMITTED.add(len(found.memo.refused), "refused")
-                return answer(request, message, found.memo, stored=False)
+            none_on_its_way = record is not None or (number == 0 and not request.repeatable)
+            if not found.memo.stored and none_on_its_way:
+                return self._refused(request, message, found)
             try:
                 outcome = await self._write(request, found)
             except LeaseGone as error:
                 self._requests.forget_lease(error.lease)
                 continue
+            if isinstance(outcome, int) and not found.memo.stored:
+                return self._refused(request, message, found)
             if isinstance(outcome, int):
-                self._count(found)
-                for one in found.drafts:
-                    self.on_stored(one.job, message.jobs[one.index], origin.retry_of)
-                self._tell(found, origin)
-                _log_accepted(origin, found, outcome)
+                self._stored(message, found, origin, outcome)
                 return answer(request, message, found.memo, ids=found.ids, revision=outcome)
             unknown = isinstance(outcome, Unknown)
         raise gave_up(unknown=unknown)
+
+    def _refused(
+        self, request: Request, message: job_service_pb2.SubmitJobsRequest, found: _Round
+    ) -> job_service_pb2.SubmitJobsResponse:
+        """Nothing of the batch is stored, and nothing of it can be any more."""
+        metrics.SUBMITTED.add(len(found.memo.refused), "refused")
+        return answer(request, message, found.memo)
+
+    def _stored(
+        self, message: job_service_pb2.SubmitJobsRequest, found: _Round, origin: Origin, revision: int
+    ) -> None:
+        """Whatever waits for new jobs hears of them."""
+        self._count(found)
+        for one in found.drafts:
+            self.on_stored(one.job, message.jobs[one.index], origin.retry_of)
+        self._tell(found, origin)
+        _log_accepted(origin, found, revision)
 
     # ---- looking --------------------------------------------------------------------------------------------
 
@@ -224,16 +249,18 @@ class Submitter:
     ) -> _Round:
         """What is to be done in this round."""
         world = await self._world(message)
-        if record is None:
-            memo, accepted = await self._vet(message, world)
+        before = memo_of(record) if record is not None else Memo(stored=False)
+        if before.stored:
+            memo, accepted = _resumed(message, before, world)
         else:
-            memo, accepted = _resumed(message, memo_of(record), world)
+            memo, accepted = await self._vet(message, world)
         drafts = await self._drafts(message, request, origin, memo, accepted)
-        if memo.refused and message.atomic and record is None:
-            return _Round(memo, (), world.queues, 0)
-        if again or record is not None:
+        if memo.refused and message.atomic and not before.stored:
+            drafts.clear()
+        memo.stored = before.stored or bool(drafts)
+        if again or before.stored:
             drafts = await self._missing(request, message, drafts)
-        return _Round(memo, tuple(drafts), world.queues, record.revision if record else 0)
+        return _Round(memo, tuple(drafts), world.queues, record.revision if record else 0, before.stored)
 
     async def _drafts(
         self,
@@ -288,13 +315,14 @@ class Submitter:
         """The revision at which everything is stored, or why it is not known to be: another round is needed."""
         text = msgspec.json.encode(found.memo).decode()
         note = await self._requests.record(request, answer=text, done=True)
-        first, *rest = units(found.drafts, record_bytes=record_bytes(note, request.unused))
-        if found.record_revision:
+        seen = ModRevisionIs(request.key, found.record_revision)
+        first, *rest = units(found.drafts, record_bytes=record_bytes(note, seen))
+        if found.resumes:
             rest, first, revision = [first, *rest], [], found.record_revision
         else:
             if rest:
                 note = await self._requests.record(request, answer=text, done=False)
-            outcome = await self._commit(first, found, request.unused, note)
+            outcome = await self._commit(first, found, seen, note)
             if not isinstance(outcome, Committed):
                 return outcome if isinstance(outcome, Unknown) else None
             revision = outcome.revision
@@ -385,8 +413,3 @@ def _resumed(
         else:
             accepted[index] = result
     return memo, accepted
-
-
-def _any_stored(message: job_service_pb2.SubmitJobsRequest, memo: Memo) -> bool:
-    """Whether a round without drafts means that all is stored already, rather than that all is refused."""
-    return len(memo.refused) < len(message.jobs) and not (message.atomic and memo.refused)

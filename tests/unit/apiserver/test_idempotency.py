@@ -141,6 +141,23 @@ async def test_a_batch_of_which_nothing_was_stored_may_be_tried_again() -> None:
         await stored_once(on, again, 2)
 
 
+@pytest.mark.parametrize("atomic", [True, False])
+async def test_what_was_refused_is_not_stored_by_a_message_that_was_late(atomic: bool) -> None:
+    """The first try found a fleet that takes the batch; its transaction arrives after the repetition was refused."""
+    request = batch(spec("large", count=4), request_id="r1", atomic=atomic)
+    async with stage(pool("oslo", 1, 8)) as on:
+        on.store.rule = lambda txn: "late" if writes_jobs(txn) else ""
+        with pytest.raises(Unavailable):
+            await on.submit(request)
+        on.store.rule = lambda txn: ""
+        on.fleet.become(pool("oslo", 1, 2))
+        assert [job.error.reason for job in (await on.submit(request)).jobs] == ["NEVER_FITS"]
+        assert all(isinstance(outcome, Conflict) for outcome in await on.store.deliver())
+        assert not await on.states()
+        on.fleet.become(pool("oslo", 1, 8))
+        await stored_once(on, await on.submit(request), 1)
+
+
 @pytest.mark.parametrize("fate", FATES)
 @pytest.mark.parametrize("number", [1, 2, 3])
 async def test_an_unknown_outcome_is_settled_by_going_round_once_more(fate: str, number: int) -> None:
