@@ -5,7 +5,6 @@ The role is the one that users are told to give; a request beyond it fails the t
 
 import json
 import stat
-import urllib.error
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -27,11 +26,11 @@ def account_token(plane: ControlPlane) -> str:
     account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-    _make(plane, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    _make(plane, accounts, {"metadata": {"name": ACCOUNT}})
-    _make(plane, f"{RBAC}/clusterroles", yaml.safe_load(ROLE.read_text(encoding="utf-8")))
+    plane.make("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    plane.make(accounts, {"metadata": {"name": ACCOUNT}})
+    plane.make(f"{RBAC}/clusterroles", yaml.safe_load(ROLE.read_text(encoding="utf-8")))
     binding = {"metadata": {"name": ACCOUNT}, "subjects": [account], "roleRef": role}
-    _make(plane, f"{RBAC}/clusterrolebindings", binding)
+    plane.make(f"{RBAC}/clusterrolebindings", binding)
     asked = plane.call("POST", f"{accounts}/{ACCOUNT}/token", {"spec": {"expirationSeconds": TOKEN_S}})
     token: str = asked["status"]["token"]
     return token
@@ -57,11 +56,3 @@ def exec_plugin(path: Path, token: str, asked: Path) -> Mapping[str, Any]:
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     told = {"apiVersion": "client.authentication.k8s.io/v1", "command": str(path), "interactiveMode": "Never"}
     return {"exec": told}
-
-
-def _make(plane: ControlPlane, path: str, body: Mapping[str, Any]) -> None:
-    try:
-        plane.call("POST", path, body)
-    except urllib.error.HTTPError as error:
-        if error.code != 409:
-            raise

@@ -10,9 +10,10 @@ import json
 import os
 import shutil
 import ssl
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -168,6 +169,25 @@ class ControlPlane:
         except urllib.error.HTTPError as error:
             if error.code != 404:
                 raise
+
+    def make(self, path: str, body: Mapping[str, Any]) -> None:
+        """Create an object, which may be there already."""
+        try:
+            self.call("POST", path, body)
+        except urllib.error.HTTPError as error:
+            if error.code != 409:
+                raise
+
+    def wait_for(self, path: str) -> Any:
+        """An object, once a controller has made it."""
+        until_s = time.monotonic() + CALL_TIMEOUT_S
+        while True:
+            try:
+                return self.call("GET", path)
+            except urllib.error.HTTPError as error:
+                if error.code != 404 or time.monotonic() > until_s:
+                    raise
+            time.sleep(LOOK_EVERY_S)
 
     def has_ended(self, namespace: str, pod: str) -> bool:
         """Whether a pod has ended, or is gone."""

@@ -5,7 +5,7 @@ Hanse or a test left in it is wiped away.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from hanse.agent.cluster.kubernetes.api import Kubeconfig
 from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.port import ClusterPort, PodRun
+from hanse.model.beside import Need, NeedKind
 from hanse.model.resources import Resources
 from hanse.simcluster.programs import EXIT_ENV, RUNTIME_ENV
 from tests.contract.cluster_port.homes import DEVICES, HOST, LEVELS, NODES
@@ -23,6 +24,9 @@ HASTY: Final = KubernetesSettings(node_lost_s=0.5, refused_s=2.0)
 """What takes minutes on real machines would only be waited for here."""
 
 JSON: Final = "application/json"
+JOBS: Final = "hanse-jobs"
+"""Where gangs of no queue go; strangers are put there before any agent makes it."""
+
 _GONE_AT_ONCE: Final = {"gracePeriodSeconds": 0}
 
 
@@ -88,6 +92,14 @@ class KubernetesHome:
     async def remove_foreign(self, name: str) -> None:
         await self._call("DELETE", f"/api/v1/namespaces/default/pods/{name}", _GONE_AT_ONCE)
 
+    async def withhold(self, needs: Sequence[Need]) -> None:
+        for need in needs:
+            await asyncio.to_thread(self.plane.delete, f"{_folder(need)}/{need.name}")
+
+    async def provide(self, need: Need) -> None:
+        extra = {"value": 9} if need.kind is NeedKind.PRIORITY_CLASS else {}
+        await self._call("POST", _folder(need), {"metadata": {"name": need.name}, **extra})
+
     async def restart(self) -> None:
         await self.plane.restart_api_server()
 
@@ -109,6 +121,13 @@ class KubernetesHome:
         return await asyncio.to_thread(self.plane.call, method, path, body)
 
 
+def _folder(need: Need) -> str:
+    if need.kind is NeedKind.PRIORITY_CLASS:
+        return "/apis/scheduling.k8s.io/v1/priorityclasses"
+    kinds = {NeedKind.SECRET: "secrets", NeedKind.SERVICE_ACCOUNT: "serviceaccounts"}
+    return f"/api/v1/namespaces/default/{kinds[need.kind]}"
+
+
 def wipe(plane: ControlPlane) -> None:
     """Remove everybody's pods and what Hanse keeps; make every node usable."""
     for pod in plane.call("GET", "/api/v1/pods")["items"]:
@@ -116,10 +135,10 @@ def wipe(plane: ControlPlane) -> None:
         if pod["metadata"].get("finalizers"):
             plane.call("PATCH", path, {"metadata": {"finalizers": None}})
         plane.delete(path, _GONE_AT_ONCE)
-    for kind, namespace in (("configmaps", "hanse-system"), ("services", "hanse-jobs")):
-        for found in plane.call("GET", f"/api/v1/namespaces/{namespace}/{kind}?labelSelector=hanse.dev/pool")[
-            "items"
-        ]:
-            plane.delete(f"/api/v1/namespaces/{namespace}/{kind}/{found['metadata']['name']}")
+    for kind in ("configmaps", "services"):
+        for found in plane.call("GET", f"/api/v1/{kind}?labelSelector=hanse.dev/pool")["items"]:
+            plane.delete(f"/api/v1/namespaces/{found['metadata']['namespace']}/{kind}/{found['metadata']['name']}")
+    plane.make("/api/v1/namespaces", {"metadata": {"name": JOBS}})
+    plane.wait_for(f"/api/v1/namespaces/{JOBS}/serviceaccounts/default")
     for node in nodes.nodes(plane):
         nodes.restore(plane, node["metadata"]["name"])

@@ -51,7 +51,7 @@ def fleet(drawn: list[tuple[FlavorName, int, int, str]], quota: dict[FlavorName,
 
 def snapshot_of(found: World, want: GangRequest, drawn: list[tuple[FlavorName, int, int, str]]) -> Snapshot:
     number = job(1, want).class_hash
-    avoided = [(number, PoolName(f"p{i}")) for i, pool in enumerate(drawn) if pool[3] == "refused"]
+    avoided = {(number, PoolName(f"p{i}")): Reason.REFUSED for i, pool in enumerate(drawn) if pool[3] == "refused"}
     return found.snapshot(now_s=0.0, nonce=NONCE, avoided=avoided)
 
 

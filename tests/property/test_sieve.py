@@ -74,7 +74,7 @@ def test_a_cycle_decides_the_same_with_and_without_it(seed: int) -> None:
     blocked = decided = 0
     for number in range(2, 2 + CYCLES):
         wants = [_gang(rng) for _ in range(6)] * 2
-        avoided = [(job(1, want).class_hash, PoolName(f"p{rng.randrange(20)}")) for want in wants]
+        avoided = {(job(1, want).class_hash, PoolName(f"p{rng.randrange(20)}")): Reason.REFUSED for want in wants}
         snapshot = found.snapshot(now_s=0.0, nonce=NONCE, avoided=avoided)
         sieved, asked = _plan(snapshot, wants), _plan(replace(snapshot, fleet=None), wants)
         assert [_places(d) for d in sieved.decisions] == [_places(d) for d in asked.decisions]
@@ -94,7 +94,7 @@ def test_the_reason_of_a_class_is_that_of_its_explanation(seed: int) -> None:
     for _ in range(20):
         want = _gang(rng)
         number = job(1, want).class_hash
-        avoided = [(number, p) for p in found.pool_names() if rng.random() < 0.2]
+        avoided = {(number, p): Reason.REFUSED for p in found.pool_names() if rng.random() < 0.2}
         snapshot = found.snapshot(now_s=0.0, nonce=NONCE, avoided=avoided)
         plan = _plan(snapshot, [want])
         if number in plan.blocked:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from hanse.model.errors import HanseError
@@ -22,7 +23,7 @@ from hanse.simcluster.inputs import (
     pack,
 )
 from hanse.simcluster.nodes import Indexes
-from tests.scenarios.setting import changed_weather, levels_of, taint_of
+from tests.scenarios.setting import changed_weather, levels_of, needs_of, taint_of
 from tests.scenarios.stage import Act, Stage, refusal
 from tests.scenarios.words import Line, Misread, seconds
 from tests.sim.loop import Life
@@ -129,6 +130,14 @@ async def mark(stage: Stage, line: Line) -> list[str]:
         **flags,
     )
     return _operate(site, change)
+
+
+async def provide(stage: Stage, line: Line) -> list[str]:
+    """Somebody creates in a cluster what it lacked."""
+    engine = _site(stage, line).engine
+    given = {str(need) for need in needs_of(replace(line, named={"given": line.word(1, "what")}), "given")}
+    engine.spec = replace(engine.spec, lacks=tuple(lack for lack in engine.spec.lacks if lack not in given))
+    return []
 
 
 async def foreign(stage: Stage, line: Line) -> list[str]:
@@ -276,6 +285,7 @@ VERBS: Final[dict[str, Act]] = {
     "fail": fail,
     "restore": restore,
     "mark": mark,
+    "provide": provide,
     "foreign": foreign,
     "unforeign": unforeign,
     "lose-pods": lose_pods,

@@ -28,7 +28,7 @@ from hanse.store import keys
 from hanse.store.contract import ModRevisionIs, Put, Txn
 from hanse.store.schema import FlavorValue, encode
 from hanse.wire.job import spec_to_wire
-from tests.scenarios.setting import flavor_of, quota_of
+from tests.scenarios.setting import flavor_of, needs_of, quota_of
 from tests.scenarios.stage import Act, Stage, refusal
 from tests.scenarios.words import Line, seconds
 from tests.scenarios.world import CALL_DEADLINE_S
@@ -109,6 +109,7 @@ def spec_of(stage: Stage, line: Line, name: str) -> JobSpec:
         restart=RestartPolicy(line.integer("retries", 0), lost),
         max_pools=line.integer("pools", 1),
         start_skew_max_s=int(line.seconds("skew", 60)),
+        needs=needs_of(line, "needs"),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final
 
+from hanse.model.beside import Need, NeedKind
 from hanse.model.devices import DeviceGroup
 from hanse.model.ids import FlavorName, PoolName, QueueName, queue_uid
 from hanse.model.placement import Level
@@ -134,7 +135,15 @@ def levels_of(names: Iterable[str]) -> tuple[Level, ...]:
 
 
 def _cluster(name: str, groups: list[Line]) -> ClusterSpec:
-    return ClusterSpec(name, tuple(_group(name, number, line) for number, line in enumerate(groups)), TIMING)
+    lacks = tuple(str(need) for need in needs_of(groups[0], "lacks"))
+    grouped = tuple(_group(name, number, line) for number, line in enumerate(groups))
+    return ClusterSpec(name, grouped, TIMING, lacks=lacks)
+
+
+def needs_of(line: Line, name: str) -> tuple[Need, ...]:
+    """`secret:hf-token,config_map:conf`."""
+    pairs = (word.partition(":") for word in line.listed(name))
+    return tuple(Need(NeedKind[kind.upper()], what) for kind, _, what in pairs)
 
 
 def _group(pool: str, number: int, line: Line) -> NodeGroup:

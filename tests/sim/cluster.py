@@ -20,6 +20,7 @@ from hanse.agent.cluster.port import (
     GangKey,
     PodStatus,
     Superseded,
+    Wanted,
     WatchLost,
     WriteResult,
 )
@@ -62,6 +63,9 @@ class FaultyCluster:
 
     async def list(self) -> ClusterState:
         return await self._call(self._inner.list)
+
+    async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
+        return await self._call(lambda: self._inner.lacking(wanted))
 
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         return await self._call(lambda: self._inner.pods(key))

@@ -1,12 +1,13 @@
 """What `hanse agent` can be told."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_settings import NoDecode
 
+from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.core.scores import TERMS_MAX, WEIGHT_MAX, ScoreTerm
 from hanse.agent.shell.config import SUMMARY_INTERVAL_LEAST_S, AgentConfig
 from hanse.model.ids import PoolName
@@ -14,6 +15,7 @@ from hanse.model.placement import Level
 from hanse.up.fleet_file import LabelKey, Labels, LabelValue, Name
 from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Split, Texts, setting
 
+_REAL: Final = KubernetesSettings()
 _AGENT: Final = AgentConfig(PoolName("default"))
 _DAY_S: Final = 86_400
 
@@ -196,11 +198,26 @@ class AgentSettings(ProcessSettings):
         le=600,
     )
     node_lost_s: float = setting(
-        300.0,
+        _REAL.node_lost_s,
         "Pods of a real cluster's node that has been silent for so many seconds are given up, and removed by force.",
         why="Kubernetes tolerates a silent node for as long, after the 50 s that it takes to call it so.",
         ge=1,
         le=_DAY_S,
+    )
+    jobs_namespace: Name = setting(
+        _REAL.jobs_namespace,
+        "Namespace of a real cluster for jobs that name none; each queue's has the queue's name behind it.",
+        why="It says whose it is.",
+    )
+    queue_namespaces: bool = setting(
+        _REAL.queue_namespaces,
+        "Jobs that name no namespace go to one of their queue: `hanse-jobs-research`.",
+        why="A namespace is what Secrets, service accounts and rights belong to, as a queue is a tenant's.",
+    )
+    create_namespaces: bool = setting(
+        _REAL.create_namespaces,
+        "A queue's namespace that is not there is made. What jobs name themselves never is.",
+        why="Jobs without needs then run at once; an administrator who gives rights by namespace turns it off.",
     )
     details_max: int = setting(
         _AGENT.details_max, "Questions that are answered at a time.", why="People ask them.", ge=1, le=10_000
@@ -222,5 +239,11 @@ class AgentSettings(ProcessSettings):
 
     def _timings(self) -> dict[str, Any]:
         """The fields that both have under the same name."""
-        names = set(AgentConfig.__dataclass_fields__) & set(AgentSettings.model_fields)
-        return {name: getattr(self, name) for name in sorted(names)}
+        return self._shared(AgentConfig.__dataclass_fields__)
+
+    def kubernetes(self) -> KubernetesSettings:
+        """What the adapter to a real cluster takes from here."""
+        return KubernetesSettings(**self._shared(KubernetesSettings.__dataclass_fields__))
+
+    def _shared(self, names: Collection[str]) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in sorted(set(names) & set(AgentSettings.model_fields))}

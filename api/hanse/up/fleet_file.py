@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema
 
 from hanse.agent.core.scores import TERMS_MAX, WEIGHT_MAX
+from hanse.model.beside import NeedKind
 from hanse.simcluster.spec import (
     LEVELS_MAX,
     NODES_MAX,
@@ -33,6 +34,9 @@ LABELS_MAX: Final = 64
 GPUS_PER_HOST_MAX: Final = 64
 SECONDS_MAX: Final = 366 * 24 * 3600
 COST_MAX: Final = 1_000_000
+
+
+_NEEDS: Final = tuple(kind.name.lower() for kind in NeedKind if kind is not NeedKind.UNSPECIFIED)
 
 
 def _one_of(known: Collection[str]) -> Any:
@@ -203,6 +207,8 @@ class PoolModel(_Strict):
     """Seconds that a pod takes to end when it is told to."""
     seed: int = 0
     """Another seed draws other jitter and other gangs of other people."""
+    lacks: dict[_one_of(_NEEDS), Annotated[list[Name], Field(max_length=ITEMS_MAX)]] = {}  # type: ignore[valid-type]
+    """What pods may name and the cluster does not have: `{secret: [hf-token]}`. Default: it has everything."""
     address: Annotated[str, StringConstraints(max_length=255)] = ""
     """HOST:PORT of a `hanse sim-cluster` that serves this pool. Default: the cluster runs inside `hanse up`."""
 

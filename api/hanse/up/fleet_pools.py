@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
+from hanse.model.beside import Need, NeedKind
 from hanse.model.devices import DeviceGroup
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
@@ -45,7 +46,8 @@ def cluster_spec(pool: PoolModel, path: str) -> ClusterSpec:
         run=round(pool.run_s * 1000),
         stop=round(pool.stop_s * 1000),
     )
-    return ClusterSpec(pool.name, groups, timing, pool.seed)
+    lacks = tuple(str(Need(NeedKind[kind.upper()], name)) for kind, names in pool.lacks.items() for name in names)
+    return ClusterSpec(pool.name, groups, timing, pool.seed, lacks)
 
 
 def pool_levels(pool: PoolModel, path: str) -> tuple[Level, ...]:

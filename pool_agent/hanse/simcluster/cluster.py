@@ -211,6 +211,10 @@ class SimCluster:
         """Oldest position that the pod log still has."""
         return self._storage.first_seq
 
+    def lacking(self, needs: Iterable[str]) -> tuple[str, ...]:
+        """Which of these are not there."""
+        return tuple(need for need in needs if need in self.engine.spec.lacks)
+
     async def logs(self, pod: PodName, *, follow: bool, tail: int) -> AsyncGenerator[tuple[str, ...], None]:
         """Lines of one pod's log; ends when the pod has ended or `follow` is false. Raises NotFound."""
         self.sync()

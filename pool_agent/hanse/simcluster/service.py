@@ -74,6 +74,10 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
             reasons = [made if isinstance(made, str) else next(outcomes) for made in prepared]
             return pb.WriteResponse(results=[pb.WriteResult(rejected=bool(r), reason=r) for r in reasons])
 
+    async def Lacking(self, request: pb.LackingRequest, context: Context) -> pb.LackingResponse:  # noqa: N802
+        async with refusing(context):
+            return pb.LackingResponse(lacking=self._cluster(request.pool).lacking(request.needs))
+
     async def Pods(self, request: pb.PodsRequest, context: Context) -> pb.PodsResponse:  # noqa: N802
         async with refusing(context):
             return wire.pods_message(self._cluster(request.pool).engine, wire.gang_id(request.key))

@@ -105,12 +105,17 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """One simulated cluster."""
+    """One simulated cluster.
+
+    Attributes:
+        lacks: what pods may name and it does not have, as `Secret hf-token`; everything else is there.
+    """
 
     name: str
     groups: tuple[NodeGroup, ...]
     timing: Timing = Timing()
     seed: int = 0
+    lacks: tuple[str, ...] = ()
 
 
 def hosts_in(sizes: Sizes) -> int:

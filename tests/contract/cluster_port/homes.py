@@ -4,8 +4,9 @@ A home is one cluster of NODES equal hosts with GPUS_PER_NODE GPUs each, nothing
 and other people act on it.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -15,6 +16,7 @@ from hanse.agent.cluster.port import ClusterPort, PodRun
 from hanse.agent.cluster.simulated import SimulatedCluster
 from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.kit.clock import SystemClock
+from hanse.model.beside import Need
 from hanse.model.devices import DeviceGroup
 from hanse.model.resources import Resources
 from hanse.sim.v1 import sim_pb2_grpc
@@ -71,6 +73,14 @@ class ClusterHome(Protocol):
         """It ends."""
         ...
 
+    async def withhold(self, needs: Sequence[Need]) -> None:
+        """These are not there."""
+        ...
+
+    async def provide(self, need: Need) -> None:
+        """Somebody creates it."""
+        ...
+
     async def restart(self) -> None:
         """What keeps the cluster's state ends and starts again; ports that were handed out may break."""
         ...
@@ -125,6 +135,14 @@ class SimulatedHome:
 
     async def remove_foreign(self, name: str) -> None:
         self.cluster.operate(RemoveForeign(name))
+
+    async def withhold(self, needs: Sequence[Need]) -> None:
+        engine = self.cluster.engine
+        engine.spec = replace(engine.spec, lacks=tuple(str(need) for need in needs))
+
+    async def provide(self, need: Need) -> None:
+        engine = self.cluster.engine
+        engine.spec = replace(engine.spec, lacks=tuple(lack for lack in engine.spec.lacks if lack != str(need)))
 
     async def restart(self) -> None:
         self.cluster.close()

@@ -40,10 +40,12 @@ class Script:
 
     answers: list[Answer]
     asked: list[tuple[str, dict[str, str]]] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         url = urlsplit(head.split()[1])
+        self.accepted.append(next(line for line in head.splitlines() if line.lower().startswith("accept:")))
         self.asked.append((url.path, {name: values[0] for name, values in parse_qs(url.query).items()}))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         writer.write(f"HTTP/1.1 {answer.status} X\r\nConnection: close\r\n".encode())

@@ -5,6 +5,7 @@ from pathlib import Path
 from random import Random
 
 from hanse.agent.cluster.kubernetes.chores import Wish
+from hanse.agent.cluster.kubernetes.companions import Companions
 from hanse.agent.cluster.kubernetes.hands import Hands
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.mirror import Mirror
@@ -21,7 +22,8 @@ async def test_a_gang_that_two_see_to_is_forgotten_once(tmp_path: Path) -> None:
     gangs = [gang(number) for number in range(4)]
     async with serving(tmp_path, whole({"reason": "NotFound"}, 404)) as (api, script):
         hands = Hands(api, Throttle(per_s=1_000, burst=100, at_once=8))
-        tending = Tending(hands, Ledgers(api, settings, "pool"), settings, Random(1), lambda: mirror)
+        companions = Companions(api, hands.throttle, lambda: FEDERATION)
+        tending = Tending(hands, Ledgers(api, settings, "pool"), settings, Random(1), lambda: mirror, companions)
         for key in gangs:
             tending.wish(key, Wish("jobs", forget=True))
         await asyncio.gather(tending.tend(gangs), tending.tend(gangs[-1:]))

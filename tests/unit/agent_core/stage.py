@@ -21,6 +21,7 @@ from hanse.agent.core.records import (
     SetPlace,
     WriteResult,
 )
+from hanse.model.beside import Need, NeedKind
 from hanse.model.desired import Binding, BoundSet, DesiredAction
 from hanse.model.errors import InvalidArgument
 from hanse.model.fence import Epoch, GangKey
@@ -48,13 +49,15 @@ def nodes(count: int = HOSTS) -> tuple[NodeFacts, ...]:
 
 
 def parse(spec: bytes) -> JobSpec:
-    """Specs of these tests say how many pods of a whole host each set has."""
+    """Specs of these tests say how many pods of a whole host each set has, and after a `!` the Secret they need."""
+    pods, _, secret = spec.partition(b"!")
     try:
-        counts = [int(count) for count in spec.split(b"+")]
+        counts = [int(count) for count in pods.split(b"+")]
     except ValueError:
         raise InvalidArgument("that is no spec", path="spec") from None
     sets = tuple(PodSet(name, count, count, POD) for name, count in zip(SETS, counts, strict=False))
-    return JobSpec("train", QueueName("q"), sets, duration_s=60)
+    needs = (Need(NeedKind.SECRET, secret.decode()),) if secret else ()
+    return JobSpec("train", QueueName("q"), sets, duration_s=60, needs=needs)
 
 
 def key(job: str = "j", attempt: int = 1, part: int = 0) -> GangKey:

@@ -1,10 +1,13 @@
 """Gangs of a pool: order, attempts, release, adoption, and what the cluster may do to them."""
 
+from dataclasses import replace
+
 import pytest
 
 from hanse.agent.core.gang import MESSAGE_CHARS_MAX
 from hanse.agent.core.records import ForgetGang, HoldGang, PodCounts, Rejected, StartPods, StopPods
-from hanse.model.desired import DesiredAction
+from hanse.model.desired import Binding, DesiredAction
+from hanse.model.fence import GangKey
 from hanse.model.reasons import Reason
 from hanse.model.report import GangStatus
 from hanse.model.resources import NVIDIA_GPU
@@ -240,6 +243,51 @@ def test_refusal_is_final_for_its_attempt_even_when_room_comes() -> None:
     assert stage.statuses().get(key("b"), GangStatus.REFUSED) is GangStatus.REFUSED
     stage.change(10, bound(key("b", 2), 10, pods=3), removed=(key("b"),))
     assert stage.kinds() == ["HoldGang", "StartPods"]
+
+
+def needing(gang: GangKey, revision: int, secret: str, pods: int = 1) -> Binding:
+    return replace(bound(gang, revision, pods=pods), spec=f"{pods}!{secret}".encode())
+
+
+def test_what_gangs_need_is_asked_for_in_their_order_and_once() -> None:
+    stage = Stage()
+    stage.gangs.accept(
+        9,
+        [needing(key("c"), 8, "x"), needing(key("a"), 6, "y"), bound(key("b"), 7), needing(key("d"), 9, "x")],
+        now_ms=1,
+    )
+    assert [want.needs[0].name for want in stage.gangs.wanted(10)] == ["y", "x"]
+    assert [want.needs[0].name for want in stage.gangs.wanted(2)] == ["y"]
+
+
+def test_a_gang_whose_cluster_lacks_what_it_needs_is_refused_before_anything_is_written() -> None:
+    stage = Stage()
+    stage.gangs.accept(6, [needing(key(), 5, "token"), bound(key("k"), 6, pods=1)], now_ms=1)
+    (want,) = stage.gangs.wanted(10)
+    turn = stage.gangs.place(10, now_ms=1, lacking={want: ("Secret token in namespace q",)})
+    assert turn.refused == (Reason.NEEDS,)
+    wrote = stage.write()
+    assert {op.record.key for op in wrote if isinstance(op, HoldGang)} == {key("k")}
+    report = stage.said()[key()]
+    assert (report.status, report.reason, report.constraint) == (GangStatus.REFUSED, Reason.NEEDS, "needs")
+    assert report.message == "there is no Secret token in namespace q; create it in the cluster"
+    assert stage.free_hosts == HOSTS - 1
+
+
+def test_a_gang_that_nobody_has_looked_for_waits_and_so_do_those_behind_it() -> None:
+    stage = Stage()
+    gangs = [bound(key("a"), 5, pods=1), needing(key("b"), 6, "x"), bound(key("c"), 7, pods=1)]
+    stage.gangs.accept(7, gangs, now_ms=1)
+    assert stage.gangs.place(10, now_ms=1, lacking={}).placed == 1
+    assert stage.gangs.observed_revision == 5
+    (want,) = stage.gangs.wanted(10)
+    assert stage.gangs.place(10, now_ms=1, lacking={want: ()}).placed == 2
+
+
+def test_a_gang_that_is_to_stop_needs_nothing() -> None:
+    stage = Stage()
+    stage.gangs.accept(5, [told(needing(key(), 5, "x"), STOP, 5)], now_ms=1)
+    assert stage.gangs.wanted(10) == ()
 
 
 def test_spec_that_cannot_be_read_is_refused() -> None:

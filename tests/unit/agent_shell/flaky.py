@@ -13,6 +13,7 @@ from hanse.agent.cluster.port import (
     Epoch,
     GangKey,
     PodStatus,
+    Wanted,
     WatchLost,
     WriteResult,
 )
@@ -27,6 +28,7 @@ class FlakyCluster:
         drop_writes: so many writes fail, and take no effect.
         fail_lists: so many lists fail.
         deaf: watches tell nothing any more.
+        mute: what the cluster lacks is never answered.
         writes: all operations that were asked for, by call.
     """
 
@@ -36,6 +38,7 @@ class FlakyCluster:
         self.drop_writes = 0
         self.fail_lists = 0
         self.deaf = False
+        self.mute = False
         self.lists = 0
         self.writes: list[tuple[ClusterWrite, ...]] = []
         self._inner = inner
@@ -98,6 +101,12 @@ class FlakyCluster:
             self.lose_answers -= 1
             raise ClusterUnavailable("the test lost the answer")
         return results
+
+    async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
+        self._check()
+        if self.mute:
+            await asyncio.Event().wait()
+        return await self._inner.lacking(wanted)
 
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         self._check()

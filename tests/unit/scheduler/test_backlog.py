@@ -3,6 +3,7 @@
 import random
 
 from hanse.model.ids import PoolName
+from hanse.model.reasons import Reason
 from hanse.scheduler.core.backlog import AVOID_FIRST_S, PASSING_LOOK_S, Backlog
 from hanse.scheduler.core.pending import PendingSet
 from hanse.scheduler.core.plan import Plan, run_cycle
@@ -83,6 +84,17 @@ def test_refusals_in_a_row_make_the_pause_longer() -> None:
         backlog.refused(NUMBER, PoolName("p"), 0.0)
     assert backlog.avoided(3.9)
     assert not backlog.avoided(4.1)
+
+
+def test_a_pool_that_lacks_something_is_not_asked_again_because_a_gang_has_left_it() -> None:
+    found = world({"p": inventory({"r1": 8}).shape()}, {H100: 640})
+    backlog = Backlog(found, pending([job(1, WANT)]))
+    found.put_binding("runs", binding(7, "p", request(1), revision=8))
+    for _ in range(5):
+        backlog.refused(NUMBER, PoolName("p"), 0.0, Reason.NEEDS)
+    found.answer_binding("runs")
+    found.remove_binding("runs")
+    assert backlog.avoided(AVOID_FIRST_S) == {(NUMBER, PoolName("p")): Reason.NEEDS}
 
 
 def test_a_gang_that_leaves_the_pool_ends_the_pause_and_the_refused_one_itself_does_not() -> None:

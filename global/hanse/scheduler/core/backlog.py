@@ -3,7 +3,8 @@
 * A class that found no place is skipped until a pool has grown since, or its queue's quota was freed or changed.
 * A pool that refused a class is left out for it for AVOID_FIRST_S, doubled with each refusal in a row up to
   AVOID_MAX_S: a shape can be wrong outside its exact class, and that must not become a loop. When a gang leaves the
-  pool, the pause ends (after AVOID_FIRST_S at the least), since what a shape cannot see may be free now.
+  pool, the pause ends (after AVOID_FIRST_S at the least), since what a shape cannot see may be free now; not where
+  the cluster lacks something that the class needs, since nobody but its owner brings that.
 * A class whose planning raised is left out for QUARANTINE_S, so that one bad request stops nobody else.
 
 The walk over what waits happens only when one of these may have changed; an idle backlog of any size costs nothing.
@@ -27,7 +28,9 @@ QUARANTINE_S: Final = 60.0
 PASSING_LOOK_S: Final = 1.0
 """Classes that wait for something which passes by itself (a refusal, an old summary) are looked at this often."""
 
-_PASSING: Final = frozenset({Reason.REFUSED, Reason.LAGGING, Reason.STALE, Reason.DETACHED, Reason.CORDONED})
+_PASSING: Final = frozenset(
+    {Reason.REFUSED, Reason.NEEDS, Reason.LAGGING, Reason.STALE, Reason.DETACHED, Reason.CORDONED}
+)
 
 
 @dataclass(slots=True)
@@ -36,6 +39,7 @@ class _Avoided:
     since_s: float
     until_s: float
     released: int
+    reason: Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,22 +149,25 @@ class Backlog:
         self._quarantined[class_hash] = now_s + QUARANTINE_S
         self._skip[class_hash] = None
 
-    def refused(self, class_hash: int, pool: PoolName, now_s: float) -> None:
-        """A pool's agent refused a job of this class."""
+    def refused(self, class_hash: int, pool: PoolName, now_s: float, reason: Reason = Reason.REFUSED) -> None:
+        """A pool's agent refused a job of this class: it lacks what the class NEEDS, or for anything else."""
         known = self._avoided.get((class_hash, pool))
         refusals = known.refusals + 1 if known is not None else 1
         pause_s = min(AVOID_MAX_S, AVOID_FIRST_S * 2.0 ** min(refusals - 1, 30))
         released = self._world.released.get(pool, 0)
-        self._avoided[class_hash, pool] = _Avoided(refusals, now_s, now_s + pause_s, released)
+        self._avoided[class_hash, pool] = _Avoided(refusals, now_s, now_s + pause_s, released, reason)
         self._look_s = 0.0
 
-    def avoided(self, now_s: float) -> list[tuple[int, PoolName]]:
-        """Pools that are left out for a class. A refusal is forgotten AVOID_MAX_S after its pause has ended."""
+    def avoided(self, now_s: float) -> dict[tuple[int, PoolName], Reason]:
+        """Pools that are left out for a class, and why: NEEDS or REFUSED. A refusal is forgotten AVOID_MAX_S after
+        its pause has ended."""
         for entry in [e for e, a in self._avoided.items() if a.until_s + AVOID_MAX_S < now_s]:
             del self._avoided[entry]
-        return [entry for entry, a in self._avoided.items() if self._is_avoided(entry[1], a, now_s)]
+        found = ((entry, a) for entry, a in self._avoided.items() if self._is_avoided(entry[1], a, now_s))
+        return {entry: Reason.NEEDS if a.reason is Reason.NEEDS else Reason.REFUSED for entry, a in found}
 
     def _is_avoided(self, pool: PoolName, avoided: _Avoided, now_s: float) -> bool:
         if now_s < avoided.since_s + AVOID_FIRST_S:
             return True
-        return now_s < avoided.until_s and self._world.released.get(pool, 0) == avoided.released
+        still = avoided.reason is Reason.NEEDS or self._world.released.get(pool, 0) == avoided.released
+        return now_s < avoided.until_s and still

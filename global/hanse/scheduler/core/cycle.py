@@ -91,9 +91,9 @@ class Cycle:
         """Why nothing may be bound to the pool now, whatever is asked."""
         return unusable(pool, self.limits, given=self._given.get(pool.name, 0))
 
-    def avoids(self, job: PendingJob, pool: PoolName) -> bool:
-        """Whether the pool refused a job of this class a moment ago."""
-        return (job.class_hash, pool) in self.snapshot.avoided
+    def avoids(self, job: PendingJob, pool: PoolName) -> Reason | None:
+        """Why the pool refused a job of this class a moment ago; None if it did not."""
+        return self.snapshot.avoided.get((job.class_hash, pool))
 
     def quota_flavors(self, queue: QueueUid) -> tuple[FlavorName, ...]:
         """Flavors that the queue may use, in its order of preference."""
@@ -101,10 +101,9 @@ class Cycle:
 
     def ask(self, pool: PoolView, job: PendingJob, ask: Ask, flavors: tuple[FlavorName, ...]) -> Fit | PoolVerdict:
         """What the pool says of a job."""
-        if self.avoids(job, pool.name):
-            return unusable_verdict(
-                verdict_of(pool.name, flavors, fit_ask(self.shapes[pool.name], ask)), Reason.REFUSED
-            )
+        avoided = self.avoids(job, pool.name)
+        if avoided is not None:
+            return unusable_verdict(verdict_of(pool.name, flavors, fit_ask(self.shapes[pool.name], ask)), avoided)
         if self.unusable(pool) is Reason.LAGGING:
             return PoolVerdict(pool.name, False, Reason.LAGGING, flavors[0])
         outcome = fit_ask(self.shapes[pool.name], ask)

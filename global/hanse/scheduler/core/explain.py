@@ -8,7 +8,9 @@ the planner's rule (see `plan`), so a list, which shows what the planner wrote, 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from hanse.model.beside import Need
 from hanse.model.ids import FlavorName, PoolName, QueueUid
 from hanse.model.job import Topology
 from hanse.model.reasons import Reason
@@ -27,6 +29,8 @@ from hanse.scheduler.core.verdicts import (
     verdict_of,
 )
 from hanse.shape import Fit, fit
+
+NEEDS_NAMED_MAX: Final = 4
 
 Allows = Callable[[GangRequest, tuple[FlavorName, ...]], bool]
 """Whether the queue's quota has room for a request with these flavors."""
@@ -57,8 +61,8 @@ def explain(snapshot: Snapshot, queue: QueueUid, request: GangRequest, limits: L
     quotas = tuple(q.flavor for q in facts.queue.quotas) if facts is not None else ()
     choices = list(flavor_choices(request, quotas, snapshot.flavors))
     quota = _quota(snapshot, facts, request, choices)
-    refused = frozenset(pool for waiting, pool in snapshot.avoided if waiting == number)
-    standings = {p.name: _standing(p, limits, refused) for p in snapshot.pools}
+    refused = {pool: why for (waiting, pool), why in snapshot.avoided.items() if waiting == number}
+    standings = {p.name: _standing(p, limits, refused.get(p.name), request.needs) for p in snapshot.pools}
     verdicts = (_pool(p, request, choices, quota, standings[p.name]) for p in snapshot.pools)
     pools = tuple(sorted(verdicts, key=_nearest_first))
     shorts = tuple(quota[c] for c in choices if c in quota) or (() if choices else (_no_quota(request, facts),))
@@ -165,8 +169,10 @@ def _choice(
     return PoolVerdict(pool.name, True, Reason.UNSPECIFIED, flavors[0], detail=fit_prose(outcome), nearness=1.0)
 
 
-def _standing(pool: PoolView, limits: Limits, refused: frozenset[PoolName]) -> tuple[Reason, str] | None:
-    """Why the job may not go to the pool now, whatever its shape says."""
+def _standing(
+    pool: PoolView, limits: Limits, refused: Reason | None, needs: Sequence[Need]
+) -> tuple[Reason, str] | None:
+    """Why the job may not go to the pool now, whatever its shape says; `refused` is why the pool left it out."""
     if pool.facts.cordoned:
         word = "cordoned" if pool.facts.drain is None else "being drained"
         word = word if pool.facts.leave is None else "leaving"
@@ -179,9 +185,19 @@ def _standing(pool: PoolView, limits: Limits, refused: frozenset[PoolName]) -> t
         return Reason.STALE, f"{stale_prose(pool.age_s)} (limit {limits.summary_age_max_s:.0f} s)"
     if pool.unacknowledged >= limits.unacknowledged_max:
         return Reason.LAGGING, f"{pool.unacknowledged:,} decisions wait for its agent"
-    if pool.name in refused:
+    if refused is Reason.NEEDS:
+        return Reason.NEEDS, f"lacks {needs_prose(needs)}; it is asked again within a minute"
+    if refused is not None:
         return Reason.REFUSED, "its agent refused such a job a moment ago; it is asked again later"
     return None
+
+
+def needs_prose(needs: Sequence[Need]) -> str:
+    """What may be missing, in words."""
+    named = [str(need) for need in needs[:NEEDS_NAMED_MAX]]
+    more = len(needs) - len(named)
+    listed = ", ".join(named) + (f" and {more} more" if more else "")
+    return listed if len(needs) == 1 else f"one of {listed}" if needs else "something that its pods name"
 
 
 def stale_prose(age_s: float) -> str:

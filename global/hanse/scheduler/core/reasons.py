@@ -63,7 +63,7 @@ class Reasons:
         """Of a large fleet, what the nearest pools say, and those that refused such a job a moment ago."""
         if self._cycle.sieve is None:
             return []
-        avoided = [pool for pool in self._cycle.visit if self._cycle.avoids(job, pool.name)]
+        avoided = [pool for pool in self._cycle.visit if self._cycle.avoids(job, pool.name) is not None]
         skipped = {pool.name for pool in self._cycle.visit if self._cycle.unusable(pool) is not None}.union(
             p.name for p in avoided
         )
@@ -97,10 +97,10 @@ class Reasons:
         flavors: tuple[FlavorName, ...],
         short: PoolVerdict | None,
         *,
-        refused: bool = False,
+        refused: Reason | None = None,
     ) -> PoolVerdict:
         """What a pool that is not taken says: its shape, or quota where the shape would hold the gang."""
         verdict = verdict_of(pool, flavors, fit(self._cycle.shapes[pool], request, flavors))
         if verdict.fits and short is not None:
             verdict = at_pool(short, pool)
-        return unusable_verdict(verdict, Reason.REFUSED) if refused else verdict
+        return unusable_verdict(verdict, refused) if refused is not None else verdict

@@ -2,14 +2,19 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 from hanse.model.ids import FlavorName, PoolName, QueueUid, ReplicaId
+from hanse.model.reasons import Reason
 from hanse.scheduler.core.facts import PoolFacts, QueueFacts
 from hanse.scheduler.core.ledger import Planned, Takes
 from hanse.scheduler.core.links import Links
 from hanse.scheduler.core.quota import Usage
 from hanse.shape import Shape
 from hanse.shape.fleet import Fleet
+
+NOTHING_AVOIDED: Final[Mapping[tuple[int, PoolName], Reason]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +98,7 @@ class Snapshot:
         usage: live bindings of every queue, with this replica's unsettled transactions. Read-only here.
         flavors: in order.
         schedulers: the replicas that schedule at this moment.
-        avoided: pools that refused a request class a moment ago: (class hash, pool).
+        avoided: pools that refused a request class a moment ago, by (class hash, pool): NEEDS or REFUSED.
         fleet: where a cycle asks many pools at once; it is brought up to date there, and changes no answer.
     """
 
@@ -106,5 +111,5 @@ class Snapshot:
     usage: Usage
     flavors: tuple[FlavorName, ...]
     schedulers: frozenset[ReplicaId] = frozenset()
-    avoided: frozenset[tuple[int, PoolName]] = frozenset()
+    avoided: Mapping[tuple[int, PoolName], Reason] = field(default_factory=lambda: NOTHING_AVOIDED)
     fleet: Fleet | None = field(default=None, compare=False, repr=False)

@@ -15,10 +15,11 @@ from typing import Final
 from hanse.model.ids import FlavorName, PoolName, QueueName, QueueUid, ReplicaId
 from hanse.model.placement import Level
 from hanse.model.queue import Cohort, Flavor, PriorityClass, Queue, cohorts_of, root_of
+from hanse.model.reasons import Reason
 from hanse.scheduler.core.facts import BindingFacts, GrantFacts, PoolFacts, QueueFacts, SummaryFacts, SummaryOrder
 from hanse.scheduler.core.ledger import PoolLedger
 from hanse.scheduler.core.quota import Usage
-from hanse.scheduler.core.snapshot import PoolView, Snapshot
+from hanse.scheduler.core.snapshot import NOTHING_AVOIDED, PoolView, Snapshot
 from hanse.shape import Shape
 from hanse.shape.fleet import Fleet
 
@@ -330,7 +331,9 @@ class World:
         """Every root that a queue belongs to, by name."""
         return tuple(sorted({facts.root for facts in self.queues.values()}))
 
-    def snapshot(self, *, now_s: float, nonce: str, avoided: Iterable[tuple[int, PoolName]] = ()) -> Snapshot:
+    def snapshot(
+        self, *, now_s: float, nonce: str, avoided: Mapping[tuple[int, PoolName], Reason] = NOTHING_AVOIDED
+    ) -> Snapshot:
         """The world as it is now, immutable as far as a cycle reads it."""
         return Snapshot(
             replica=self.replica,
@@ -342,7 +345,7 @@ class World:
             usage=self.usage,
             flavors=tuple(f.name for f in self.ordered_flavors()),
             schedulers=frozenset(r.replica for r in self.replicas.values() if r.schedules),
-            avoided=frozenset(avoided),
+            avoided=avoided,
             fleet=self._fleet,
         )
 

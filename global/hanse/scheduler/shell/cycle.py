@@ -231,7 +231,7 @@ class Cycle:
     def _refused(self, class_number: int, pool: PoolName, reason: Reason) -> None:
         """A pool's agent refused a job of this class: leave the pool out for it for a while."""
         self.counts[f"refused_{reason.name}"] += 1
-        self.backlog.refused(class_number, pool, self._clock.monotonic())
+        self.backlog.refused(class_number, pool, self._clock.monotonic(), reason)
         self._wake.set()
 
     # ---- reasons ------------------------------------------------------------------------------------

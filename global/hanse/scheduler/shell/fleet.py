@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,7 +40,7 @@ class Fleet:
         *,
         nonce: str,
         limits: Limits,
-        avoided: Callable[[float], Iterable[tuple[int, PoolName]]],
+        avoided: Callable[[float], Mapping[tuple[int, PoolName], Reason]],
     ) -> None:
         self._world = world
         self._states = states
@@ -249,9 +249,12 @@ def _verdict(verdict: PoolVerdict, age_s: float, *, chosen: bool, here: str) -> 
     )
 
 
+_REFUSED: Final = frozenset({Reason.REFUSED, Reason.NEEDS})
+
+
 def _reason(found: Explanation, state: JobState) -> Reason:
     """The one reason. Only the holder of the queue's root remembers refusals; others see them in the job's state."""
-    if state.state is not State.PENDING or (found.reason is Reason.WAITING and state.reason is Reason.REFUSED):
+    if state.state is not State.PENDING or (found.reason is Reason.WAITING and state.reason in _REFUSED):
         return state.reason
     return found.reason
 

@@ -25,6 +25,7 @@ REFUSALS: Final = frozenset(
         Reason.SELECTOR,
         Reason.TAINT,
         Reason.RESOURCES,
+        Reason.NEEDS,
         Reason.REFUSED,
     }
 )

@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 from typing import Final, Protocol
 
+from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.port import ClusterPort
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
@@ -26,12 +27,14 @@ class OpenCluster(ClusterPort, Protocol):
         ...
 
 
-def open_cluster(spec: str, pool: str, rng: Random | None = None, *, node_lost_s: float | None = None) -> OpenCluster:
+def open_cluster(
+    spec: str, pool: str, rng: Random | None = None, *, settings: KubernetesSettings | None = None
+) -> OpenCluster:
     """The cluster that a text names; it is connected to when it is first used. Needs a running event loop.
 
     Args:
         rng: draws the pauses between tries.
-        node_lost_s: how long a node of a real cluster may be silent before its pods are given up.
+        settings: of the adapter to a real cluster.
 
     Raises:
         InvalidArgument: the text names none, or its file is not there.
@@ -43,20 +46,18 @@ def open_cluster(spec: str, pool: str, rng: Random | None = None, *, node_lost_s
 
             return GrpcCluster(rest, pool)
         case "kubeconfig" if rest:
-            return _real(rest, pool, rng, node_lost_s)
+            return _real(rest, pool, rng, settings)
         case "in-cluster" if not rest:
-            return _real("", pool, rng, node_lost_s)
+            return _real("", pool, rng, settings)
         case _:
             raise InvalidArgument(f"{quoted(spec)} is no cluster; write {KINDS}", reason="CLUSTER", path="--cluster")
 
 
-def _real(kubeconfig: str, pool: str, rng: Random | None, node_lost_s: float | None) -> OpenCluster:
+def _real(kubeconfig: str, pool: str, rng: Random | None, settings: KubernetesSettings | None) -> OpenCluster:
     """By PATH[#CONTEXT], or by the credentials of this pod if it is ""."""
     from hanse.agent.cluster.kubernetes.api import InCluster, Kubeconfig
     from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
-    from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 
-    settings = KubernetesSettings() if node_lost_s is None else KubernetesSettings(node_lost_s=node_lost_s)
     if not kubeconfig:
         return KubernetesCluster(InCluster(), pool, settings, rng)
     name, _, context = kubeconfig.partition("#")

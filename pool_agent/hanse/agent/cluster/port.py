@@ -54,6 +54,7 @@ from hanse.agent.core.records import (
     SetPlace,
     StartPods,
     StopPods,
+    Wanted,
     WriteResult,
 )
 from hanse.model.fence import Epoch, GangKey
@@ -91,6 +92,7 @@ __all__ = [
     "StartPods",
     "StopPods",
     "Superseded",
+    "Wanted",
     "WatchLost",
     "WriteResult",
 ]
@@ -184,6 +186,13 @@ class ClusterPort(Protocol):
         Raises:
             Superseded: `epoch` is not the claimed one; nothing more of `ops` was done.
             ClusterUnavailable: any of `ops` may be in effect.
+        """
+        ...
+
+    async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
+        """What is not in the cluster of what is wanted, each in words; what nobody can tell is taken to be there.
+
+        A promise for now only: what is there may go the moment after.
         """
         ...
 

@@ -24,6 +24,7 @@ from hanse.agent.cluster.port import (
     Rejected,
     StartPods,
     Superseded,
+    Wanted,
     WatchLost,
     WriteResult,
 )
@@ -111,6 +112,10 @@ class SimulatedCluster:
         known = [made for made in prepared if not isinstance(made, Rejected)]
         outcomes = iter(self._cluster.write(epoch_id(epoch), known))
         return tuple(made if isinstance(made, Rejected) else _result(next(outcomes)) for made in prepared)
+
+    async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
+        with _port_errors():
+            return self._cluster.lacking(tuple(str(need) for need in wanted.needs))
 
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         with _port_errors():

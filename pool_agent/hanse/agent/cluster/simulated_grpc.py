@@ -25,6 +25,7 @@ from hanse.agent.cluster.port import (
     PodStatus,
     Rejected,
     Superseded,
+    Wanted,
     WatchLost,
     WriteResult,
 )
@@ -108,6 +109,11 @@ class GrpcCluster:
             request = pb.WriteRequest(pool=self._pool, epoch=epoch_to_wire(epoch), ops=[op_to_wire(op) for op in ops])
             response = await self._stub.Write(request, timeout=PORT_DEADLINE_S)
             return tuple(Rejected(r.reason) if r.rejected else _DONE for r in response.results)
+
+    async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
+        with self._port_errors():
+            request = pb.LackingRequest(pool=self._pool, needs=[str(need) for need in wanted.needs])
+            return tuple((await self._stub.Lacking(request, timeout=PORT_DEADLINE_S)).lacking)
 
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         with self._port_errors():

@@ -8,6 +8,9 @@ plain call that returns at once; the shell only moves bytes. One gang is `core.g
   a queue, because placing thousands at once would hold up everybody else: the shell calls `place` with a limit.
 * **`observed_revision`** (P10) is the last revision up to which every binding is *placed or refused*. While one with
   create revision r waits, it is r - 1. It and the free shape are read in the same instant.
+* **Needs.** What a job's pods name must be in the cluster. Only the shell can look, so before it lets gangs be placed
+  it is told what those ahead in the queue want, and brings what the cluster lacks of it; a gang of which nobody has
+  looked waits, and so do those behind it.
 * **Attempts** (S4). Of two attempts of a job, the older one stops whatever its binding says, and the newer one is
   not placed before the older one is gone. What is found in the cluster and is not desired is stopped and forgotten
   first. Later bindings are placed meanwhile; a planner that counts them twice for that while sees less room, never
@@ -27,8 +30,9 @@ why this is one module.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from hanse.agent.core.gang import NO_SETS, Failure, Gang
@@ -48,9 +52,10 @@ from hanse.agent.core.records import (
     NodeGone,
     PodCounts,
     SetPlace,
+    Wanted,
     WriteResult,
 )
-from hanse.agent.core.terms import part_request, start_op
+from hanse.agent.core.terms import part_request, start_op, wanted_of
 from hanse.model.desired import Binding, DesiredAction
 from hanse.model.errors import HanseError
 from hanse.model.fence import GangKey
@@ -312,8 +317,32 @@ class Gangs:
             return False
         return not any(gang.occupies for gang in self._strangers.values())
 
-    def place(self, limit: int, *, now_ms: int) -> Turn:
-        """Place or refuse up to `limit` waiting gangs, in the order of their creation."""
+    def wanted(self, limit: int) -> tuple[Wanted, ...]:
+        """What the first `limit` waiting gangs need of the cluster, each once."""
+        found: dict[Wanted, None] = {}
+        for key in islice(self._queue, limit):
+            binding = self._waiting.get(key)
+            want = self._wants(binding) if binding is not None else None
+            if want is not None:
+                found[want] = None
+        return tuple(found)
+
+    def _wants(self, binding: Binding) -> Wanted | None:
+        """What a gang that is to be built up needs; None if it needs nothing, or nobody can tell."""
+        if binding.action not in _BUILDS_UP:
+            return None
+        try:
+            want = wanted_of(self._parse_spec(binding.spec))
+        except HanseError:
+            return None
+        return want if want.needs else None
+
+    def place(self, limit: int, *, now_ms: int, lacking: Mapping[Wanted, tuple[str, ...]] | None = None) -> Turn:
+        """Place or refuse up to `limit` waiting gangs, in the order of their creation.
+
+        Args:
+            lacking: what the cluster lacks of what gangs want, as far as somebody has looked; None to let all pass.
+        """
         placed = 0
         refused: list[Reason] = []
         while limit > 0 and self.to_place:
@@ -325,9 +354,14 @@ class Gangs:
             if self._must_wait(key):
                 self._blocked.setdefault(key.job, []).append(key)
                 continue
+            want = self._wants(binding) if lacking is not None else None
+            if lacking is not None and want is not None and want not in lacking:
+                self._queue.appendleft(key)
+                break
             del self._waiting[key]
             self.changed = True
-            gang = self._add(self._placed(binding, now_ms))
+            lacks = lacking[want] if lacking is not None and want is not None else ()
+            gang = self._add(self._lacking(binding, lacks) if lacks else self._placed(binding, now_ms))
             placed += gang.placed
             if gang.refusal is not None:
                 refused.append(gang.refusal.reason)
@@ -340,6 +374,12 @@ class Gangs:
             gang.key == key or (gang.key.attempt < key.attempt and gang.blocks_newer)
             for gang in self._by_job.get(key.job, ())
         )
+
+    def _lacking(self, binding: Binding, lacks: Sequence[str]) -> Gang:
+        said = f"there is no {', no '.join(lacks)}; create it in the cluster"
+        gang = Gang(binding.key, binding.create_revision, binding)
+        gang.refusal = Unplaced(Reason.NEEDS, said, "needs", wanted=len(lacks))
+        return gang
 
     def _placed(self, binding: Binding, now_ms: int) -> Gang:
         assert self._ledger is not None

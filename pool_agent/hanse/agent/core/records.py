@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hanse.agent.core.facts import NodeFacts
+from hanse.model.beside import Companion, Need
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.job import Volume
@@ -181,11 +182,27 @@ class PodRun:
 
 
 @dataclass(frozen=True, slots=True)
+class Wanted:
+    """What must be in the cluster before a gang may come.
+
+    Attributes:
+        namespace: that the job names, "" if it names none.
+        queue: of the job, by which the adapter chooses a namespace then.
+    """
+
+    namespace: str
+    queue: str
+    needs: tuple[Need, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class StartPods:
     """Mark the record started and create every pod that its placement names and that was never created.
 
     Attributes:
-        namespace: where foreign kinds live; "" for the adapter's default.
+        namespace: where foreign kinds live; "" for the adapter's choice.
+        queue: of the job, by which an adapter chooses a namespace.
+        companions: objects that are created beside the pods, ahead of them.
         manifest: the user's own object, if the job was imported.
         duration_s: limit from start to end, 0 for none.
         world_size: pods of the whole job, in all its pools; 0 if they are those of this gang.
@@ -198,6 +215,8 @@ class StartPods:
     manifest: str = ""
     duration_s: int = 0
     world_size: int = 0
+    queue: str = ""
+    companions: tuple[Companion, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """A binding and its job's spec, in the terms of placement and of the cluster."""
 
-from hanse.agent.core.records import PodRun, StartPods
+from hanse.agent.core.records import PodRun, StartPods, Wanted
 from hanse.model.desired import Binding
 from hanse.model.errors import InvalidArgument
 from hanse.model.job import JobSpec, PodSet
@@ -12,6 +12,11 @@ def _pod_set(spec: JobSpec, name: str) -> PodSet:
         if pod_set.name == name:
             return pod_set
     raise InvalidArgument(f"the binding has a pod set {name!r} that its job does not have", path="binding.sets")
+
+
+def wanted_of(spec: JobSpec) -> Wanted:
+    """What must be in the cluster for a job."""
+    return Wanted(spec.manifest.namespace if spec.manifest else "", spec.queue, spec.every_need)
 
 
 def part_request(binding: Binding, spec: JobSpec) -> GangRequest:
@@ -75,4 +80,6 @@ def start_op(binding: Binding, spec: JobSpec) -> StartPods:
         manifest=manifest.text if manifest else "",
         duration_s=spec.duration_s,
         world_size=pods,
+        queue=spec.queue,
+        companions=spec.companions,
     )

@@ -13,6 +13,7 @@ from hanse.agent.cluster.port import LOG_LINES_MAX, ClusterUnavailable
 from hanse.agent.core.chosen import chosen_lines, small_lines
 from hanse.agent.core.explain import explain_nodes
 from hanse.agent.core.records import SetPlace
+from hanse.agent.core.terms import wanted_of
 from hanse.agent.shell.config import AgentConfig
 from hanse.agent.shell.pool import Pool
 from hanse.kit.stream import StreamClosed
@@ -93,7 +94,8 @@ class Details:
                 for at in range(0, len(places), DETAIL_NODES_PER_REPLY_MAX):
                     yield DetailReply(number, nodes=places[at : at + DETAIL_NODES_PER_REPLY_MAX])
             case ExplainQuestion(spec, flavors):
-                lines = self._explain(spec, flavors)
+                lacks = await self._pool.cluster.lacking(wanted_of(spec_from_bytes(spec)))
+                lines = (*(f"there is no {lack}" for lack in lacks), *self._explain(spec, flavors))
                 yield DetailReply(number, lines=lines[:DETAIL_LINES_PER_REPLY_MAX])
             case ChoiceQuestion(gang):
                 yield DetailReply(number, lines=self._chosen(gang))

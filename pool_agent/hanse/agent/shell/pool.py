@@ -30,6 +30,7 @@ from hanse.agent.cluster.port import (
     ClusterUnavailable,
     Epoch,
     Superseded,
+    Wanted,
     WatchLost,
 )
 from hanse.agent.core.dialects import detect_trees
@@ -39,6 +40,7 @@ from hanse.agent.core.gangs import Gangs
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.ledger import NodeLedger
 from hanse.agent.shell.config import AgentConfig
+from hanse.agent.shell.needs import look
 from hanse.agent.shell.traces import GangTraces
 from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
@@ -216,13 +218,14 @@ class Pool:
             await self._to_place.wait()
             self._to_place.clear()
             while self.gangs.to_place:
-                self._place()
+                wanted = self.gangs.wanted(PLACE_SLICE)
+                self._place(await look(self.cluster, self._config.pool, wanted) if wanted else {})
                 self._poke()
                 await asyncio.sleep(0)
 
-    def _place(self) -> None:
+    def _place(self, lacking: Mapping[Wanted, tuple[str, ...]]) -> None:
         pool, begun_s = self._config.pool, self._clock.monotonic()
-        turn = self.gangs.place(PLACE_SLICE, now_ms=self._clock.now_ms())
+        turn = self.gangs.place(PLACE_SLICE, now_ms=self._clock.now_ms(), lacking=lacking)
         metrics.PLACEMENT_DURATION.record(self._clock.monotonic() - begun_s, pool)
         metrics.PLACEMENTS.add(turn.placed, pool, "placed")
         metrics.PLACEMENTS.add(len(turn.refused), pool, "refused")

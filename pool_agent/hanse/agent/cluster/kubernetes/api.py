@@ -139,9 +139,11 @@ class Api:
 
     # ---- requests -----------------------------------------------------------------------------------------
 
-    async def get(self, path: str, query: Query = NO_QUERY, *, deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
-        """Read an object or a page of a list."""
-        return await self._whole(_Request("GET", path, query), deadline_s)
+    async def get(
+        self, path: str, query: Query = NO_QUERY, *, deadline_s: float = REQUEST_DEADLINE_S, brief: bool = False
+    ) -> bytes:
+        """Read an object or a page of a list. `brief`: the metadata of an object alone."""
+        return await self._whole(_Request("GET", path, query, brief=brief), deadline_s)
 
     async def post(self, path: str, body: Body) -> bytes:
         """Create an object."""

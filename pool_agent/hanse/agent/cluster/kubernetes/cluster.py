@@ -27,12 +27,14 @@ from typing import Final
 import msgspec
 
 from hanse.agent.cluster.kubernetes.api import Access, Api
+from hanse.agent.cluster.kubernetes.companions import Companions
 from hanse.agent.cluster.kubernetes.counting import counts_of
 from hanse.agent.cluster.kubernetes.hands import Hands, NotTaken
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.logs import lines_of
 from hanse.agent.cluster.kubernetes.mirror import Mirror
 from hanse.agent.cluster.kubernetes.names import PodKey, own_pod, pod_name
+from hanse.agent.cluster.kubernetes.needs import Needs
 from hanse.agent.cluster.kubernetes.objects import NODE, POD, SLICE, PodObject, read
 from hanse.agent.cluster.kubernetes.orphans import Orphans
 from hanse.agent.cluster.kubernetes.pods import Start
@@ -58,6 +60,7 @@ from hanse.agent.cluster.port import (
     PodCounts,
     PodPhase,
     PodStatus,
+    Wanted,
     WatchLost,
     WriteResult,
 )
@@ -93,7 +96,11 @@ class KubernetesCluster:
         self._ledgers = Ledgers(self._api, told, pool)
         self._mirror = Mirror("")
         self._told = Told(self._mirror, (), self._count)
-        self._tending = Tending(self._hands, self._ledgers, told, self._rng, lambda: self._mirror)
+        self._needs = Needs(self._api)
+        self._companions = Companions(self._api, throttle, lambda: self._ledgers.claim.federation)
+        self._tending = Tending(
+            self._hands, self._ledgers, told, self._rng, lambda: self._mirror, companions=self._companions
+        )
         self._starting = Starting(
             self._hands,
             self._rng,
@@ -102,9 +109,10 @@ class KubernetesCluster:
             is_complete=self._is_complete,
             created=self._created,
             changed=self._changed,
+            prepare=self._prepare,
         )
         self._writing = Writing(self._ledgers, self._starting, self._tending, told, pool, lambda: self._mirror)
-        self._orphans = Orphans(self._hands, self._ledgers, lambda: self._mirror)
+        self._orphans = Orphans(self._hands, self._ledgers, lambda: self._mirror, self._companions)
         self._tasks = TaskPool(BEHIND)
         self._news: dict[asyncio.Event, None] = {}
         self._no_slices = ""
@@ -309,6 +317,14 @@ class KubernetesCluster:
                 await self._list()
             return await self._writing.write(epoch, ops)
 
+    async def _prepare(self, start: Start) -> None:
+        """Raises NotTaken, NotYet, ClusterUnavailable."""
+        if not await self._needs.has_namespace(start.namespace):
+            if not self._settings.may_create(start.namespace, start.order.namespace):
+                raise NotTaken(f"there is no namespace {start.namespace}; create it in the cluster")
+            await self._hands.create_namespace(start.namespace)
+        await self._companions.create(start)
+
     # ---- what starts tell ---------------------------------------------------------------------------------
 
     async def _complete(self, start: Start) -> None:
@@ -339,6 +355,11 @@ class KubernetesCluster:
         self._wake()
 
     # ---- details ------------------------------------------------------------------------------------------
+
+    async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
+        namespace = self._settings.namespace_for(wanted.namespace, wanted.queue)
+        async with self._deadline("lacking"):
+            return await self._needs.lacking(namespace, wanted.needs)
 
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         async with self._deadline("pods"):

@@ -72,13 +72,22 @@ class Hands:
 
     # ---- creating -----------------------------------------------------------------------------------------
 
+    async def create_namespace(self, name: str) -> None:
+        """Raises NotTaken, NotYet, ClusterUnavailable."""
+        try:
+            await self._create(
+                "/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            )
+        except Refused as refused:
+            unless_there(refused)
+
     async def create_service(self, start: Start) -> None:
         """Raises NotTaken, NotYet, ClusterUnavailable."""
         folder = f"/api/v1/namespaces/{start.namespace}/services"
         try:
             await self._create(folder, service(start))
         except Refused as refused:
-            _raise(refused)
+            unless_there(refused)
             found = read(PLAIN, await self._read(f"{folder}/{service_name(start.key)}"))
             if found.metadata.labels.get(FEDERATION) != start.federation:
                 what = f"service {service_name(start.key)} is there already, and it is not ours; rename or remove it"
@@ -90,7 +99,7 @@ class Hands:
         try:
             return read(POD, await self._create(folder, pod(start, place)))
         except Refused as refused:
-            _raise(refused)
+            unless_there(refused)
         found = read(POD, await self._read(f"{folder}/{pod_name(place.key)}"))
         if own_pod(found.metadata, start.federation) != place.key:
             what = f"pod {pod_name(place.key)} is there already, and it is not ours; rename or remove it"
@@ -258,8 +267,8 @@ def _path(namespace: str, name: str) -> str:
     return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
-def _raise(refused: Refused) -> None:
-    """What a refused creation means, unless the object is there already."""
+def unless_there(refused: Refused) -> None:
+    """What a refused creation means, unless the object is there already. Raises NotTaken, NotYet."""
     if refused.code == CONFLICT and refused.reason == "AlreadyExists":
         return
     if refused.code in _LATER or (refused.code == _FORBIDDEN and _is_unfinished(str(refused))):

@@ -233,7 +233,6 @@ class Ledgers:
         else:
             raise ClusterUnavailable(f"{CLAIM_NAME} changes all the time; somebody else claims the cluster too")
         self._count = seen.ledgers
-        await self._ensure_namespace(self._settings.jobs_namespace)
         await self._take_over(epoch)
         return self.claim
 

@@ -1,4 +1,4 @@
-"""Removes the Services that agents left behind which died while they forgot a gang.
+"""Removes the Services, and what jobs brought along, that agents left behind which died while they forgot a gang.
 
 To forget is to remove the record first, because that decides; then the pods; then their Service. Pods without a
 record are found by every list. A Service without either is looked for here, after each list: so after each claim, and
@@ -14,7 +14,9 @@ not every cluster runs; and where the first pod is lost with its node, the other
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 
+from hanse.agent.cluster.kubernetes.companions import Companions, users_of
 from hanse.agent.cluster.kubernetes.hands import Hands, NotYet
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.mirror import Mirror
@@ -33,8 +35,9 @@ class Orphans:
         listed: set when there was a list.
     """
 
-    def __init__(self, hands: Hands, ledgers: Ledgers, mirror: Callable[[], Mirror]) -> None:
+    def __init__(self, hands: Hands, ledgers: Ledgers, mirror: Callable[[], Mirror], companions: Companions) -> None:
         self._hands = hands
+        self._companions = companions
         self._ledgers = ledgers
         self._mirror = mirror
         self.listed = asyncio.Event()
@@ -49,11 +52,16 @@ class Orphans:
             except (NotYet, ClusterUnavailable, Superseded) as error:
                 log.info("orphans_stay", extra={"cause": str(error)})
 
+    def _users(self) -> frozenset[str]:
+        """The gangs that may use what was brought along."""
+        return users_of([*(stored.record.key for stored in self._ledgers.records()), *self._mirror().gangs])
+
     async def remove(self) -> None:
         """Remove them. Raises Superseded, NotYet, ClusterUnavailable."""
         epoch, federation = self._ledgers.epoch, self._ledgers.claim.federation
         if epoch == Epoch() or not federation:
             return
+        await self._companions.sweep(self._users, partial(self._ledgers.verify, epoch))
         found = await self._hands.services(federation)
         if found:
             await self._ledgers.verify(epoch)

@@ -1,7 +1,10 @@
 """What the adapter to a real cluster can be told; every value has a unit and a reason."""
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final
+
+from hanse.model.names import LABEL_CHARS_MAX, is_label
 
 LEDGERS_MAX: Final = 256
 
@@ -12,7 +15,9 @@ class KubernetesSettings:
 
     Attributes:
         system_namespace: of the claim and the ledgers; people who run jobs need no rights there.
-        jobs_namespace: of native jobs' pods and Services.
+        jobs_namespace: of jobs that name no namespace; one for each queue, with its name behind this, unless
+            `queue_namespaces` is off.
+        create_namespaces: a queue's namespace that is not there is made. What jobs name themselves never is.
         ledgers: objects over which gang records are spread, when the cluster is claimed for the first time. A claim
             rewrites each of them; one holds at most 1 MB.
         requests_at_once: requests about pods that are under way at a time.
@@ -27,6 +32,8 @@ class KubernetesSettings:
 
     system_namespace: str = "hanse-system"
     jobs_namespace: str = "hanse-jobs"
+    queue_namespaces: bool = True
+    create_namespaces: bool = True
     ledgers: int = 32
     requests_at_once: int = 32
     requests_per_s: float = 400.0
@@ -38,3 +45,17 @@ class KubernetesSettings:
     def __post_init__(self) -> None:
         if not 1 <= self.ledgers <= LEDGERS_MAX:
             raise ValueError(f"ledgers: {self.ledgers} is not in 1..{LEDGERS_MAX}; 32 suits every size")
+
+    def namespace_for(self, asked: str, queue: str) -> str:
+        """Where the pods of a job go that names a namespace, or none, and is of a queue."""
+        if asked or not (self.queue_namespaces and queue):
+            return asked or self.jobs_namespace
+        name = f"{self.jobs_namespace}-{queue}"
+        if is_label(name):
+            return name
+        digest = hashlib.blake2b(queue.encode(), digest_size=4).hexdigest()
+        return f"{name.replace('.', '-')[: LABEL_CHARS_MAX - len(digest) - 1]}-{digest}"
+
+    def may_create(self, namespace: str, asked: str) -> bool:
+        """Whether a namespace that is not there is made for a job that names `asked`."""
+        return self.create_namespaces and namespace != asked

@@ -32,6 +32,7 @@ Complete = Callable[[Start], Awaitable[None]]
 IsComplete = Callable[[GangKey], bool]
 Created = Callable[[PodObject], None]
 Changed = Callable[[GangKey], None]
+Prepare = Callable[[Start], Awaitable[None]]
 
 
 class Starting:
@@ -43,6 +44,8 @@ class Starting:
         is_complete: whether it is marked; no pod of such a gang is created any more.
         created: told of every pod at once, ahead of any watch.
         changed: told of a gang whose start was refused.
+        prepare: makes what a gang has beside its pods, its namespace first. Raises NotTaken, NotYet,
+            ClusterUnavailable.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Starting:
         is_complete: IsComplete,
         created: Created,
         changed: Changed,
+        prepare: Prepare,
     ) -> None:
         self._hands = hands
         self._rng = rng
@@ -63,6 +67,7 @@ class Starting:
         self._is_complete = is_complete
         self._created = created
         self._changed = changed
+        self._prepare = prepare
         self._tasks: dict[GangKey, asyncio.Task[object]] = {}
         self._refused: dict[GangKey, str] = {}
         self._awaited: set[GangKey] = set()
@@ -133,6 +138,7 @@ class Starting:
                 return
 
     async def _create(self, start: Start) -> None:
+        await self._prepare(start)
         if start.finds_itself:
             await self._hands.create_service(start)
 

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from hanse.agent.cluster.kubernetes.chores import Chore, Wish, chores
+from hanse.agent.cluster.kubernetes.companions import Companions
 from hanse.agent.cluster.kubernetes.hands import Hands, NotYet
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.mirror import Mirror
@@ -45,8 +46,10 @@ class Tending:
         settings: KubernetesSettings,
         rng: Random,
         mirror: Callable[[], Mirror],
+        companions: Companions,
     ) -> None:
         self._hands = hands
+        self._companions = companions
         self._ledgers = ledgers
         self._settings = settings
         self._rng = rng
@@ -170,6 +173,7 @@ class Tending:
         wish = self._wishes.get(key)
         if wish is None:  # a write and the sweep behind it may come to the same gang
             return
+        await self._companions.remove(key)
         if wish.namespace:
             await self._hands.remove_service(key, wish.namespace, self._ledgers.claim.federation)
         if self._wishes.get(key) is wish:

@@ -162,5 +162,6 @@ class Writing:
         """Where the gang's pods are, or are to be."""
         stored = self._ledgers.get(key_of(op))
         present = stored.namespace if stored is not None else ""
-        asked = op.namespace if isinstance(op, StartPods) else ""
-        return present or asked or self._settings.jobs_namespace
+        if present or not isinstance(op, StartPods):
+            return present or self._settings.jobs_namespace
+        return self._settings.namespace_for(op.namespace, op.queue)

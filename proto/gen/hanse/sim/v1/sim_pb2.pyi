@@ -1289,6 +1289,58 @@ class PodsResponse(_message.Message):
 Global___PodsResponse: _TypeAlias = PodsResponse  # noqa: Y015
 
 @_typing.final
+class LackingRequest(_message.Message):
+    """LackingRequest names what pods need."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POOL_FIELD_NUMBER: _builtins.int
+    NEEDS_FIELD_NUMBER: _builtins.int
+    pool: _builtins.str
+    """Pool."""
+    @_builtins.property
+    def needs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Kind and name of each, as `Secret hf-token`."""
+
+    def __init__(
+        self,
+        *,
+        pool: _builtins.str = ...,
+        needs: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["needs", b"needs", "pool", b"pool"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LackingRequest: _TypeAlias = LackingRequest  # noqa: Y015
+
+@_typing.final
+class LackingResponse(_message.Message):
+    """LackingResponse is what is not there."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LACKING_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def lacking(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """In the words of the request."""
+
+    def __init__(
+        self,
+        *,
+        lacking: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lacking", b"lacking"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___LackingResponse: _TypeAlias = LackingResponse  # noqa: Y015
+
+@_typing.final
 class LogsRequest(_message.Message):
     """LogsRequest asks for a pod's log."""
 

@@ -60,6 +60,11 @@ class SimServiceStub(object):
                 request_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.WriteRequest.SerializeToString,
                 response_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.WriteResponse.FromString,
                 _registered_method=True)
+        self.Lacking = channel.unary_unary(
+                '/hanse.sim.v1.SimService/Lacking',
+                request_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LackingRequest.SerializeToString,
+                response_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LackingResponse.FromString,
+                _registered_method=True)
         self.Pods = channel.unary_unary(
                 '/hanse.sim.v1.SimService/Pods',
                 request_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.PodsRequest.SerializeToString,
@@ -141,6 +146,13 @@ class SimServiceServicer(object):
 
     def Write(self, request, context):
         """Write applies operations in order, each alone, if the epoch is the claimed one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Lacking(self, request, context):
+        """Lacking tells what the cluster does not have of what pods name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -236,6 +248,11 @@ def add_SimServiceServicer_to_server(servicer, server):
                     servicer.Write,
                     request_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.WriteRequest.FromString,
                     response_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.WriteResponse.SerializeToString,
+            ),
+            'Lacking': grpc.unary_unary_rpc_method_handler(
+                    servicer.Lacking,
+                    request_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LackingRequest.FromString,
+                    response_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LackingResponse.SerializeToString,
             ),
             'Pods': grpc.unary_unary_rpc_method_handler(
                     servicer.Pods,
@@ -419,6 +436,33 @@ class SimService(object):
             '/hanse.sim.v1.SimService/Write',
             hanse_dot_sim_dot_v1_dot_sim__pb2.WriteRequest.SerializeToString,
             hanse_dot_sim_dot_v1_dot_sim__pb2.WriteResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Lacking(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.sim.v1.SimService/Lacking',
+            hanse_dot_sim_dot_v1_dot_sim__pb2.LackingRequest.SerializeToString,
+            hanse_dot_sim_dot_v1_dot_sim__pb2.LackingResponse.FromString,
             options,
             channel_credentials,
             insecure,

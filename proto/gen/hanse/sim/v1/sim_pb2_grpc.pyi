@@ -50,6 +50,8 @@ class SimServiceStub:
     """Watch streams changes after a version, coalesced per object."""
     Write: _grpc.UnaryUnaryMultiCallable[_sim_pb2.WriteRequest, _sim_pb2.WriteResponse]
     """Write applies operations in order, each alone, if the epoch is the claimed one."""
+    Lacking: _grpc.UnaryUnaryMultiCallable[_sim_pb2.LackingRequest, _sim_pb2.LackingResponse]
+    """Lacking tells what the cluster does not have of what pods name."""
     Pods: _grpc.UnaryUnaryMultiCallable[_sim_pb2.PodsRequest, _sim_pb2.PodsResponse]
     """Pods tells the pods of one gang, by set and rank."""
     Logs: _grpc.UnaryStreamMultiCallable[_sim_pb2.LogsRequest, _sim_pb2.LogsResponse]
@@ -84,6 +86,8 @@ class SimServiceAsyncStub(SimServiceStub):
     """Watch streams changes after a version, coalesced per object."""
     Write: _aio.UnaryUnaryMultiCallable[_sim_pb2.WriteRequest, _sim_pb2.WriteResponse]  # type: ignore[assignment]
     """Write applies operations in order, each alone, if the epoch is the claimed one."""
+    Lacking: _aio.UnaryUnaryMultiCallable[_sim_pb2.LackingRequest, _sim_pb2.LackingResponse]  # type: ignore[assignment]
+    """Lacking tells what the cluster does not have of what pods name."""
     Pods: _aio.UnaryUnaryMultiCallable[_sim_pb2.PodsRequest, _sim_pb2.PodsResponse]  # type: ignore[assignment]
     """Pods tells the pods of one gang, by set and rank."""
     Logs: _aio.UnaryStreamMultiCallable[_sim_pb2.LogsRequest, _sim_pb2.LogsResponse]  # type: ignore[assignment]
@@ -145,6 +149,14 @@ class SimServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_sim_pb2.WriteResponse, _abc.Awaitable[_sim_pb2.WriteResponse]]:
         """Write applies operations in order, each alone, if the epoch is the claimed one."""
+
+    @_abc_1.abstractmethod
+    def Lacking(
+        self,
+        request: _sim_pb2.LackingRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_sim_pb2.LackingResponse, _abc.Awaitable[_sim_pb2.LackingResponse]]:
+        """Lacking tells what the cluster does not have of what pods name."""
 
     @_abc_1.abstractmethod
     def Pods(
