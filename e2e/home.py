@@ -5,8 +5,9 @@ Hanse or a test left in it is wiped away.
 """
 
 import asyncio
+import urllib.error
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from e2e import nodes
@@ -130,9 +131,10 @@ def _folder(need: Need) -> str:
 
 def wipe(plane: ControlPlane) -> None:
     """Remove everybody's pods and what Hanse keeps; make every node usable."""
+    _wipe_jobs(plane)
     for pod in plane.call("GET", "/api/v1/pods")["items"]:
         path = f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods/{pod['metadata']['name']}"
-        if pod["metadata"].get("finalizers"):
+        with suppress(urllib.error.HTTPError):  # it may be gone by then
             plane.call("PATCH", path, {"metadata": {"finalizers": None}})
         plane.delete(path, _GONE_AT_ONCE)
     for kind in ("configmaps", "services"):
@@ -142,3 +144,12 @@ def wipe(plane: ControlPlane) -> None:
     plane.wait_for(f"/api/v1/namespaces/{JOBS}/serviceaccounts/default")
     for node in nodes.nodes(plane):
         nodes.restore(plane, node["metadata"]["name"])
+
+
+def _wipe_jobs(plane: ControlPlane) -> None:
+    """Those that make pods go first, or they make them anew."""
+    for job in plane.call("GET", "/apis/batch/v1/jobs")["items"]:
+        path = f"/apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs/{job['metadata']['name']}"
+        plane.delete(path, {"propagationPolicy": "Background"})
+        with suppress(urllib.error.HTTPError):  # it may be gone by then
+            plane.call("PATCH", path, {"metadata": {"finalizers": None}})

@@ -19,6 +19,7 @@ from e2e.control_plane import ControlPlane
 JOB: Final = "hanse.dev/job"
 ATTEMPT: Final = "hanse.dev/attempt"
 RANK: Final = "hanse.dev/rank"
+POD_SET: Final = "hanse.dev/pod-set"
 ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
@@ -28,6 +29,7 @@ class Seen:
 
     job: str
     attempt: int
+    pod_set: str
     rank: int
     node: str
     bound_s: float
@@ -47,9 +49,9 @@ class PodLog:
 
     def check(self) -> None:
         """No rank ran twice in one attempt, and no attempt began before the one before it had ended."""
-        by_rank: dict[tuple[str, int, int], list[Seen]] = {}
+        by_rank: dict[tuple[str, int, str, int], list[Seen]] = {}
         for seen in self.pods.values():
-            by_rank.setdefault((seen.job, seen.attempt, seen.rank), []).append(seen)
+            by_rank.setdefault((seen.job, seen.attempt, seen.pod_set, seen.rank), []).append(seen)
         assert {key: found for key, found in by_rank.items() if len(found) > 1} == {}
         for job in {seen.job for seen in self.pods.values()}:
             self._check_attempts(job)
@@ -66,11 +68,10 @@ class PodLog:
         pod, now_s = event["object"], time.monotonic()
         meta, node = pod["metadata"], pod["spec"].get("nodeName", "")
         labels = meta.get("labels", {})
-        if not node or JOB not in labels:
+        if not node or JOB not in labels or RANK not in labels:
             return
-        seen = self.pods.setdefault(
-            meta["uid"], Seen(labels[JOB], int(labels[ATTEMPT]), int(labels[RANK]), node, now_s)
-        )
+        named = labels[JOB], int(labels[ATTEMPT]), labels.get(POD_SET, ""), int(labels[RANK])
+        seen = self.pods.setdefault(meta["uid"], Seen(*named, node, now_s))
         if seen.ended_s is None and (event["type"] == "DELETED" or pod["status"].get("phase") in ENDED):
             seen.ended_s = now_s
 

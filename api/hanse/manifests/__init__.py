@@ -14,6 +14,7 @@ so that what is found out later (no such queue, no such level) is told in the us
     read_resources(text)  -> (QueueSpec | Cohort | Flavor | PriorityClass, …)
     read_kueue(text)      -> ImportedConfig  the same objects, from Kueue's, and levels of topologies
     to_json(converted)    -> the JSON of `hanse convert FILE -o json`
+    plain_documents(text)                    objects as written, for whoever hands them on
     plain(text), to_yaml(value)              for files and output of our own: nobody else knows PyYAML
 """
 
@@ -21,7 +22,7 @@ from hanse.manifests.conversion import convert
 from hanse.manifests.converted import Converted, ImportedJob, Origin, Unmapped
 from hanse.manifests.json_form import ConvertedJson, to_json
 from hanse.manifests.kueue_config import ImportedConfig, ImportedLevels, read_kueue
-from hanse.manifests.reader import MANIFEST_BYTES_MAX, plain
+from hanse.manifests.reader import MANIFEST_BYTES_MAX, plain, plain_documents
 from hanse.manifests.resource_files import QueueSpec, ResourceSpec, read_resources
 from hanse.manifests.yaml_text import to_yaml
 
@@ -38,6 +39,7 @@ __all__ = [
     "Unmapped",
     "convert",
     "plain",
+    "plain_documents",
     "read_kueue",
     "read_resources",
     "to_json",

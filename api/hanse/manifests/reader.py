@@ -77,3 +77,12 @@ def plain(text: str | bytes) -> object:
     if len(trees) > 1:
         raise InvalidArgument("several documents; one is wanted", reason="TOO_MANY", line=trees[1].line)
     return plain_node(trees[0].root) if trees else None
+
+
+def plain_documents(text: str | bytes) -> tuple[object, ...]:
+    """Every document of a text as dicts, lists and scalars; for whoever hands objects on as they were written.
+
+    Raises:
+        InvalidArgument: as `parse`.
+    """
+    return tuple(plain_node(tree.root) for tree in parse(text))

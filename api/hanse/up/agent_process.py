@@ -73,7 +73,7 @@ def cluster_port(
     text = pool.cluster or settings.cluster
     if text.startswith("sim:"):
         checked_address(text.removeprefix("sim:"))
-    port = open_cluster(text, pool.name, rng, settings=settings.kubernetes())
+    port = open_cluster(text, pool.name, rng, settings=settings.kubernetes(pool))
     stack.push_async_callback(port.close)
     return port
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic_settings import NoDecode
@@ -71,6 +71,19 @@ class PoolSettings(BaseModel):
         "What decides between hosts that placement holds equal: power headroom, temperature, health.",
         why="Their names decide then.",
         max_length=TERMS_MAX,
+    )
+    binder: Literal["pin", "direct"] = setting(
+        "pin",
+        "Who gives pods of a real cluster their nodes. `pin`: its scheduler, of which one node is required. "
+        "`direct`: the agent, but for pods with claims of devices or volumes, which only a scheduler allocates.",
+        why="The scheduler looks once more whether the pod fits; binding directly is faster.",
+    )
+    schedulers: tuple[LabelValue, ...] = setting(
+        ("default-scheduler",),
+        "Names of the schedulers that a real cluster has. A pod that asks for another one gets the first.",
+        why="Every cluster has this one.",
+        min_length=1,
+        max_length=16,
     )
 
 
@@ -241,9 +254,10 @@ class AgentSettings(ProcessSettings):
         """The fields that both have under the same name."""
         return self._shared(AgentConfig.__dataclass_fields__)
 
-    def kubernetes(self) -> KubernetesSettings:
-        """What the adapter to a real cluster takes from here."""
-        return KubernetesSettings(**self._shared(KubernetesSettings.__dataclass_fields__))
+    def kubernetes(self, pool: PoolSettings) -> KubernetesSettings:
+        """What the adapter to a pool's real cluster takes from here."""
+        shared = self._shared(KubernetesSettings.__dataclass_fields__)
+        return KubernetesSettings(**shared, direct=pool.binder == "direct", schedulers=pool.schedulers)
 
     def _shared(self, names: Collection[str]) -> dict[str, Any]:
         return {name: getattr(self, name) for name in sorted(set(names) & set(AgentSettings.model_fields))}

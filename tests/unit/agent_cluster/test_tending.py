@@ -8,7 +8,10 @@ from hanse.agent.cluster.kubernetes.chores import Wish
 from hanse.agent.cluster.kubernetes.companions import Companions
 from hanse.agent.cluster.kubernetes.hands import Hands
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
+from hanse.agent.cluster.kubernetes.making import Making
+from hanse.agent.cluster.kubernetes.minding import Minding
 from hanse.agent.cluster.kubernetes.mirror import Mirror
+from hanse.agent.cluster.kubernetes.roots import Roots
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.kubernetes.tending import Tending
 from hanse.agent.cluster.kubernetes.throttle import Throttle
@@ -17,13 +20,20 @@ from tests.unit.agent_cluster.objects import FEDERATION
 from tests.unit.agent_cluster.test_ledgers import gang
 
 
+async def _nobody(mirror: Mirror) -> None:
+    assert mirror.strangers == {}
+
+
 async def test_a_gang_that_two_see_to_is_forgotten_once(tmp_path: Path) -> None:
     settings, mirror = KubernetesSettings(requests_at_once=1), Mirror(FEDERATION)
     gangs = [gang(number) for number in range(4)]
     async with serving(tmp_path, whole({"reason": "NotFound"}, 404)) as (api, script):
         hands = Hands(api, Throttle(per_s=1_000, burst=100, at_once=8))
         companions = Companions(api, hands.throttle, lambda: FEDERATION)
-        tending = Tending(hands, Ledgers(api, settings, "pool"), settings, Random(1), lambda: mirror, companions)
+        ledgers, rng = Ledgers(api, settings, "pool"), Random(1)
+        roots = Roots(api, ledgers, rng, mirror.touch)
+        minding = Minding(Making(hands), ledgers, roots, settings, lambda: mirror)
+        tending = Tending(hands, ledgers, settings, rng, lambda: mirror, companions, minding, _nobody, mirror.touch)
         for key in gangs:
             tending.wish(key, Wish("jobs", forget=True))
         await asyncio.gather(tending.tend(gangs), tending.tend(gangs[-1:]))

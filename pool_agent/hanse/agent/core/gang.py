@@ -376,6 +376,8 @@ def _cut(text: str) -> str:
 
 def _failure(counts: PodCounts, total: int) -> Failure | None:
     """What the counts say against going on, if anything."""
+    if counts.failure:
+        return _whole_failure(counts)
     if counts.missing:
         message = f"{counts.missing} of {total} pods are gone from the cluster"
         return Failure(Reason.INFRASTRUCTURE, infrastructure=True, message=message)
@@ -392,3 +394,15 @@ def _failure(counts: PodCounts, total: int) -> Failure | None:
         return Failure(Reason.DURATION_EXCEEDED, infrastructure=False, message="it ran longer than its limit")
     message = f"{counts.failed} of {total} pods failed, exit code {counts.exit_code}{said}"
     return Failure(Reason.POD_FAILED, infrastructure=False, message=message)
+
+
+def _whole_failure(counts: PodCounts) -> Failure:
+    """What the cluster says of the gang as a whole; an exit code says more than that something exited."""
+    if counts.infrastructure:
+        return Failure(Reason.INFRASTRUCTURE, infrastructure=True, message=counts.failure)
+    if DEADLINE_EXCEEDED in (counts.failure, counts.reason):
+        return Failure(Reason.DURATION_EXCEEDED, infrastructure=False, message="it ran longer than its limit")
+    if counts.exit_code:
+        message = f"a pod failed, exit code {counts.exit_code}: {counts.reason}; {counts.failure}"
+        return Failure(Reason.POD_FAILED, infrastructure=False, message=message)
+    return Failure(Reason.POD_FAILED, infrastructure=False, message=counts.failure)

@@ -84,6 +84,7 @@ class PodCounts:
         ended_sets: names of the pod sets of which every pod was created and none occupies its node any more: they
             succeeded, failed or are gone, and nothing brings them back. Always empty of a gang of one set, where the
             numbers say it.
+        failure: why the gang cannot go on as a whole, whatever its pods say; "" while it can.
     """
 
     gang: GangKey
@@ -97,6 +98,7 @@ class PodCounts:
     reason: str = ""
     infrastructure: bool = False
     ended_sets: tuple[str, ...] = ()
+    failure: str = ""
 
     @property
     def existing(self) -> int:

@@ -13,9 +13,15 @@ of the same name.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from hanse.agent.cluster.kubernetes.stored import Stored
+from hanse.agent.cluster.kubernetes.names import OWN_SCHEDULER
+from hanse.agent.cluster.kubernetes.stored import Root, Stored
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod
+from hanse.model.ids import NodeName
+
+GRACE_S: Final = 30
+"""For pods that are left when their job is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +53,25 @@ class Remove:
     pod: OwnPod
 
 
-Chore = Ungate | Delete | GiveUp | Remove
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    """Name its place, keep it until it is forgotten, require its node, and let it go."""
+
+    pod: OwnPod
+    pod_set: str
+    rank: int
+    node: NodeName
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Give it its node; no scheduler will."""
+
+    pod: OwnPod
+    node: NodeName
+
+
+Chore = Ungate | Delete | GiveUp | Remove | LetGo | Bind
 Overdue = Callable[[OwnPod], bool]
 
 
@@ -58,11 +82,13 @@ class Wish:
     Attributes:
         namespace: of its Service.
         forget: nothing is to stay; else its pods are to end.
+        roots: the objects that make its pods.
     """
 
     namespace: str = ""
     forget: bool = False
     grace_s: int = 0
+    roots: tuple[Root, ...] = ()
 
 
 def chores(
@@ -81,7 +107,35 @@ def chores(
             yield chore
 
 
+def made_chores(stored: Stored, pods: Iterable[OwnPod], *, over: bool, lost: Overdue) -> Iterator[Chore]:
+    """What is to be done now about pods that a controller makes. Those that were not let go do nothing, whatever
+    becomes of the gang, and end with what made them.
+
+    Args:
+        over: the gang has ended by its object's word.
+        lost: as in `chores`.
+    """
+    for pod in pods:
+        at = stored.place_of(pod.uid)
+        if at is None or pod.ended:
+            continue
+        if pod.bound and lost(pod):
+            yield Remove(pod)
+        elif stored.stopped or over:
+            if not pod.leaving:
+                yield Delete(pod, stored.grace_s if stored.stopped else GRACE_S)
+        elif not pod.leaving:
+            held = stored.record.sets[at[0]]
+            node = held.nodes[at[1]]
+            if pod.gated:
+                yield LetGo(pod, held.name, held.first_rank + at[1], node)
+            elif not pod.bound and pod.scheduler == OWN_SCHEDULER:
+                yield Bind(pod, node)
+
+
 def _without_record(wish: Wish | None, pod: OwnPod, lost: Overdue) -> Chore | None:
+    if pod.owned and pod.gated:
+        return None  # its controller would make another one; it goes with its object
     if pod.gated or (wish is not None and wish.forget):
         return Remove(pod)
     if pod.ended:

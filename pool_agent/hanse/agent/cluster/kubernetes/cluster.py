@@ -3,9 +3,10 @@
     claim, records     `ledgers`    ConfigMaps, each changed only as it was seen (P7, P8)
     starting a gang    `starting`   pods gated, then complete in the ledger, then let go
     other operations   `writing`    records first, then their pods
+    jobs' own objects  `launching` (what is created: `adapting`), `minding`, `families`, `roots`, `tallying`
     what follows       `tending`    what `chores` says about pods: a level, whoever left them like that
     what is left over  `orphans`    Services of gangs that are no more
-    lists, watches     `mirror`, `watching`, `telling`
+    lists, watches     `looking`, `mirror`, `watching`, `telling`
     requests           `hands` for pods (throttled), `api` for all
 
 The version that the port speaks of is that of the list of pods. A watch goes on from the lists of this process; for
@@ -20,32 +21,37 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
-from functools import partial
 from random import Random
 from typing import Final
 
 import msgspec
 
+from hanse.agent.cluster.kubernetes.adapting import Terms
 from hanse.agent.cluster.kubernetes.api import Access, Api
 from hanse.agent.cluster.kubernetes.companions import Companions
 from hanse.agent.cluster.kubernetes.counting import counts_of
+from hanse.agent.cluster.kubernetes.families import Families
 from hanse.agent.cluster.kubernetes.hands import Hands, NotTaken
+from hanse.agent.cluster.kubernetes.launching import Launching
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.logs import lines_of
+from hanse.agent.cluster.kubernetes.looking import Looking
+from hanse.agent.cluster.kubernetes.making import Making
+from hanse.agent.cluster.kubernetes.minding import Minding
 from hanse.agent.cluster.kubernetes.mirror import Mirror
-from hanse.agent.cluster.kubernetes.names import PodKey, own_pod, pod_name
+from hanse.agent.cluster.kubernetes.names import PodKey
 from hanse.agent.cluster.kubernetes.needs import Needs
-from hanse.agent.cluster.kubernetes.objects import NODE, POD, SLICE, PodObject, read
+from hanse.agent.cluster.kubernetes.objects import PodObject
 from hanse.agent.cluster.kubernetes.orphans import Orphans
 from hanse.agent.cluster.kubernetes.pods import Start
+from hanse.agent.cluster.kubernetes.roots import Roots
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
-from hanse.agent.cluster.kubernetes.slices import SLICES_PATH
 from hanse.agent.cluster.kubernetes.starting import Starting
+from hanse.agent.cluster.kubernetes.tallying import tally
 from hanse.agent.cluster.kubernetes.telling import Told
 from hanse.agent.cluster.kubernetes.tending import Tending
 from hanse.agent.cluster.kubernetes.throttle import Throttle
-from hanse.agent.cluster.kubernetes.verdicts import own_pod_of, version_of
-from hanse.agent.cluster.kubernetes.watching import RELISTS_MAX, Expired, Follower, is_served, list_pages
+from hanse.agent.cluster.kubernetes.verdicts import own_pod_of
 from hanse.agent.cluster.kubernetes.writing import Writing
 from hanse.agent.cluster.port import (
     PORT_DEADLINE_S,
@@ -64,8 +70,7 @@ from hanse.agent.cluster.port import (
     WatchLost,
     WriteResult,
 )
-from hanse.kit.tasks import TaskPool, race
-from hanse.model.ids import NodeName
+from hanse.kit.tasks import TaskPool
 
 log = logging.getLogger(__name__)
 
@@ -98,9 +103,23 @@ class KubernetesCluster:
         self._told = Told(self._mirror, (), self._count)
         self._needs = Needs(self._api)
         self._companions = Companions(self._api, throttle, lambda: self._ledgers.claim.federation)
+        self._families = Families(self._api, self._ledgers)
+        self._roots = Roots(self._api, self._ledgers, self._rng, self._changed)
+        self._looking = Looking(self._api, self._ledgers, self._families, self._roots, self._rng, pool, self._wake)
+        making = Making(self._hands)
+        self._minding = Minding(making, self._ledgers, self._roots, told, lambda: self._mirror)
         self._tending = Tending(
-            self._hands, self._ledgers, told, self._rng, lambda: self._mirror, companions=self._companions
+            self._hands,
+            self._ledgers,
+            told,
+            self._rng,
+            lambda: self._mirror,
+            self._companions,
+            self._minding,
+            self._looking.meet,
+            self._changed,
         )
+        launching = Launching(making, self._ledgers, self._roots, Terms(told.schedulers, told.direct))
         self._starting = Starting(
             self._hands,
             self._rng,
@@ -110,12 +129,12 @@ class KubernetesCluster:
             created=self._created,
             changed=self._changed,
             prepare=self._prepare,
+            launch=launching.launch,
         )
         self._writing = Writing(self._ledgers, self._starting, self._tending, told, pool, lambda: self._mirror)
-        self._orphans = Orphans(self._hands, self._ledgers, lambda: self._mirror, self._companions)
+        self._orphans = Orphans(self._hands, making, self._ledgers, lambda: self._mirror, self._companions)
         self._tasks = TaskPool(BEHIND)
         self._news: dict[asyncio.Event, None] = {}
-        self._no_slices = ""
 
     async def close(self) -> None:
         """End what goes on behind the port. No pod is stopped."""
@@ -162,42 +181,13 @@ class KubernetesCluster:
     async def _list(self) -> None:
         """Records first: what they say was complete has its pods in a list that is made after that."""
         await self._ledgers.refresh()
-        mirror = await self._mirror_at("")
+        await self._roots.refresh()
+        mirror = await self._looking.mirror_at("")
         mirror.inherit(self._mirror, asyncio.get_running_loop().time())
         for stored in self._ledgers.records():
             mirror.touch(stored.record.key)
         self._mirror = mirror
         self._told = self._told_of(mirror)
-
-    async def _mirror_at(self, version: str) -> Mirror:
-        """A mirror of the newest objects, or of those at an exact version."""
-        for _ in range(RELISTS_MAX):
-            mirror = Mirror(self._ledgers.claim.federation)
-            try:
-                await self._list_slices(mirror, version)
-                mirror.node_version = await list_pages(
-                    self._api, NODES_PATH, partial(self._take_node, mirror), at=version
-                )
-                mirror.pod_version = await list_pages(
-                    self._api, PODS_PATH, partial(self._take_pod, mirror), at=version
-                )
-            except Expired:
-                continue
-            mirror.version = version_of(mirror.pod_version)
-            return mirror
-        raise ClusterUnavailable(f"{self._where}: pages of lists expire before they are read")
-
-    async def _list_slices(self, mirror: Mirror, version: str) -> None:
-        """Which devices are near each other, where the server can tell."""
-        why = await is_served(self._api, SLICES_PATH)
-        if why:
-            if why != self._no_slices:
-                log.info("device_groups_unknown", extra={"pool": self._pool, "cause": why})
-        else:
-            mirror.slice_version = await list_pages(
-                self._api, SLICES_PATH, partial(self._take_slice, mirror), at=version
-            )
-        self._no_slices = why
 
     def _told_of(self, mirror: Mirror) -> Told:
         """A list's state, all of it told."""
@@ -209,14 +199,17 @@ class KubernetesCluster:
         return told
 
     def _count(self, mirror: Mirror, key: GangKey) -> PodCounts:
-        return counts_of(key, self._ledgers.get(key), mirror.pods(key), self._starting.underway(key))
+        stored = self._ledgers.get(key)
+        if stored is not None and stored.roots:
+            return tally(key, stored, mirror.pods(key), self._minding.words(stored, self._tending.refused))
+        return counts_of(key, stored, mirror.pods(key), self._starting.underway(key))
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
         mirror, told = self._mirror, self._told
         if mirror.version != version or mirror.watched:
             try:
                 async with self._deadline("watch"):
-                    mirror = await self._mirror_at(str(version))
+                    mirror = await self._looking.mirror_at(str(version))
                     told = self._told_of(mirror)
             except ClusterUnavailable as error:
                 raise WatchLost(f"version {version} cannot be listed any more: {error}") from error
@@ -224,7 +217,7 @@ class KubernetesCluster:
         news = asyncio.Event()
         news.set()
         self._news[news] = None
-        following = asyncio.create_task(self._follow(mirror), name="follow")
+        following = asyncio.create_task(self._looking.follow(mirror), name="follow")
         following.add_done_callback(lambda _: news.set())
         try:
             while True:
@@ -239,68 +232,6 @@ class KubernetesCluster:
             del self._news[news]
             following.cancel()
             await asyncio.gather(following, return_exceptions=True)
-
-    async def _follow(self, mirror: Mirror) -> None:
-        """Keep a mirror up to date until a watch is lost. Raises WatchLost."""
-        nodes = Follower(
-            self._api,
-            NODES_PATH,
-            mirror.node_version,
-            self._rng,
-            take=partial(self._take_node, mirror),
-            told=self._wake,
-        )
-        pods = Follower(
-            self._api,
-            PODS_PATH,
-            mirror.pod_version,
-            self._rng,
-            take=partial(self._take_pod, mirror),
-            told=self._wake,
-        )
-        if not mirror.slice_version:
-            await race(nodes=nodes.run(), pods=pods.run())
-            return
-        slices = Follower(
-            self._api,
-            SLICES_PATH,
-            mirror.slice_version,
-            self._rng,
-            take=partial(self._take_slice, mirror),
-            told=self._wake,
-        )
-        await race(nodes=nodes.run(), pods=pods.run(), slices=slices.run())
-
-    def _take_slice(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
-        found = read(SLICE, item)
-        if gone:
-            mirror.drop_slice(found.metadata.name)
-        else:
-            mirror.set_slice(found)
-
-    def _take_node(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
-        now_s = asyncio.get_running_loop().time()
-        node = read(NODE, item)
-        name = NodeName(node.metadata.name)
-        if gone:
-            mirror.drop_node(name, now_s)
-            return
-        try:
-            mirror.set_node(node, now_s)
-        except ValueError as error:
-            log.warning("node_unreadable", extra={"pool": self._pool, "node": name, "cause": str(error)})
-            mirror.hide_node(name)
-
-    def _take_pod(self, mirror: Mirror, item: msgspec.Raw, gone: bool = False) -> None:
-        pod = read(POD, item)
-        if gone:
-            mirror.drop_pod(pod.metadata.uid)
-            return
-        try:
-            mirror.set_pod(pod, asyncio.get_running_loop().time())
-        except ValueError as error:
-            name = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            log.warning("pod_unreadable", extra={"pool": self._pool, "pod": name, "cause": str(error)})
 
     def _wake(self) -> None:
         for news in self._news:
@@ -336,6 +267,9 @@ class KubernetesCluster:
         stored = self._ledgers.get(start.key)
         if stored is None or stored.stopped:
             return
+        if stored.roots:
+            self._changed(start.key)
+            return
         if stored.complete is None:
             refused = await self._ledgers.change(start.epoch, {start.key: replace(stored, complete=start.epoch)})
             if refused:
@@ -345,7 +279,7 @@ class KubernetesCluster:
 
     def _is_complete(self, key: GangKey) -> bool:
         stored = self._ledgers.get(key)
-        return stored is not None and stored.complete is not None
+        return stored is not None and stored.launched
 
     def _created(self, pod: PodObject) -> None:
         self._mirror.set_pod(pod, asyncio.get_running_loop().time())
@@ -363,9 +297,15 @@ class KubernetesCluster:
 
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         async with self._deadline("pods"):
-            federation = (await self._ledgers.read_claim()).federation
-            found = await self._hands.pods_of(key, federation) if federation else []
+            found = await self._pods(key)
         return tuple(own_pod_of(pod_key, pod).status() for pod_key, pod in found)
+
+    async def _pods(self, key: GangKey) -> Sequence[tuple[PodKey, PodObject]]:
+        """The pods of a gang as they are now, by set and rank."""
+        federation = (await self._ledgers.read_claim()).federation
+        if self._ledgers.get(key) is None:
+            await self._ledgers.refresh()
+        return await self._hands.pods_of(key, federation, self._families.kin) if federation else []
 
     async def logs(
         self, key: GangKey, *, pod_set: str, rank: int, follow: bool, tail: int
@@ -382,11 +322,8 @@ class KubernetesCluster:
         """The pod once it has begun; None if it is not there, or has not begun and nobody waits for it."""
         while True:
             async with self._deadline("logs"):
-                federation = (await self._ledgers.read_claim()).federation
-                stored = self._ledgers.get(wanted.gang)
-                namespace = (stored.namespace if stored is not None else "") or self._settings.jobs_namespace
-                pod = await self._hands.find(namespace, pod_name(wanted))
-            if pod is None or own_pod(pod.metadata, federation) != wanted:
+                pod = dict(await self._pods(wanted.gang)).get(wanted)
+            if pod is None:
                 return None
             if own_pod_of(wanted, pod).phase is not PodPhase.PENDING:
                 return pod

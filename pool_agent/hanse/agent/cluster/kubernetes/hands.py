@@ -21,7 +21,8 @@ from hanse.agent.cluster.kubernetes.api import (
     Api,
     Refused,
 )
-from hanse.agent.cluster.kubernetes.chores import Chore, Delete, GiveUp, Remove, Ungate
+from hanse.agent.cluster.kubernetes.chores import Bind, Chore, Delete, GiveUp, LetGo, Remove, Ungate
+from hanse.agent.cluster.kubernetes.mirror import Kin
 from hanse.agent.cluster.kubernetes.names import (
     ATTEMPT,
     EPOCH,
@@ -39,11 +40,13 @@ from hanse.agent.cluster.kubernetes.names import (
     service_name,
 )
 from hanse.agent.cluster.kubernetes.objects import PLAIN, POD, Body, Meta, PodObject, read
+from hanse.agent.cluster.kubernetes.placing import patch_of
 from hanse.agent.cluster.kubernetes.pods import Place, Start, pod, service
 from hanse.agent.cluster.kubernetes.throttle import Throttle
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod
 from hanse.agent.cluster.kubernetes.watching import list_all
-from hanse.agent.cluster.port import ClusterUnavailable, GangKey
+from hanse.agent.cluster.port import GangKey
+from hanse.model.ids import NodeName
 
 log = logging.getLogger(__name__)
 
@@ -152,6 +155,13 @@ class Hands:
                     await self._delete(one, 0)
                 case Remove(one):
                     await self._remove(one)
+                case LetGo(one):
+                    async with self.throttle:
+                        await self.api.patch(
+                            _path(one.namespace, one.name), patch_of(chore), form=JSON_PATCH, brief=True
+                        )
+                case Bind(one, node):
+                    await self._bind(one, node)
         except Refused as refused:
             if refused.code not in (NOT_FOUND, CONFLICT, _UNPROCESSABLE):
                 raise NotYet(f"pod {chore.pod.name}: {refused}") from None
@@ -165,6 +175,17 @@ class Hands:
         ]
         async with self.throttle:
             await self.api.patch(_path(one.namespace, one.name), body, form=JSON_PATCH, brief=True)
+
+    async def _bind(self, one: OwnPod, node: NodeName) -> None:
+        """What is bound already is a conflict, and so is a pod that is not the one that was seen."""
+        body: Body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": one.name, "uid": one.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        async with self.throttle:
+            await self.api.post(f"{_path(one.namespace, one.name)}/binding", body)
 
     async def _annotate(self, one: OwnPod, refusal: str) -> None:
         body = {"metadata": {"uid": one.uid, "annotations": {REFUSED: refusal}}}
@@ -222,24 +243,19 @@ class Hands:
 
     # ---- looking ------------------------------------------------------------------------------------------
 
-    async def find(self, namespace: str, name: str) -> PodObject | None:
-        """A pod of any name and owner. Raises ClusterUnavailable."""
-        try:
-            return read(POD, await self.api.get(_path(namespace, name)))
-        except Refused as refused:
-            if refused.code == NOT_FOUND:
-                return None
-            raise ClusterUnavailable(f"pod {name} cannot be read: {refused}") from None
+    async def pods_of(self, key: GangKey, federation: str, kin: Kin) -> list[tuple[PodKey, PodObject]]:
+        """The pods of a gang as they are now, of those that controllers make the ones that have a place.
 
-    async def pods_of(self, key: GangKey, federation: str) -> list[tuple[PodKey, PodObject]]:
-        """The pods of a gang as they are now. Raises ClusterUnavailable."""
+        Raises:
+            ClusterUnavailable
+        """
         labels = {FEDERATION: federation, JOB: key.job, ATTEMPT: str(key.attempt), PART: str(key.part)}
         own: dict[str, tuple[PodKey, PodObject]] = {}
 
         def take(item: msgspec.Raw) -> None:
             one = read(POD, item)
-            pod_key = own_pod(one.metadata, federation)
-            if pod_key is not None:
+            pod_key = own_pod(one.metadata, federation) or kin(one.metadata)
+            if isinstance(pod_key, PodKey) and pod_key.rank >= 0:
                 own[one.metadata.uid] = pod_key, one
 
         await list_all(self.api, "/api/v1/pods", take, {"labelSelector": _selector(labels)})

@@ -45,6 +45,9 @@ LEDGER_BYTES_MAX: Final = 900_000
 LATER_BYTES: Final = 240
 """What a record may grow by until it is forgotten, with the rest of its key."""
 
+LATER_BYTES_PER_POD: Final = 15
+"""What it may grow by for each pod that is let go; no text of random bytes can be made shorter."""
+
 TRIES_MAX: Final = 5
 TAKEN_OVER_AT_ONCE: Final = 16
 LEDGERS_PAGE: Final = 16
@@ -78,10 +81,10 @@ class _Ledger:
     waiting: list[_Change] = field(default_factory=list)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def has_room(self, texts: Mapping[GangKey, str | None]) -> bool:
+    def has_room(self, entries: _Entries, texts: Mapping[GangKey, str | None]) -> bool:
         """Whether records that are new fit in; what happens to those that are there always does."""
-        new = {key: text for key, text in texts.items() if text and key not in self.texts}
-        return not new or _bytes(self.texts) + _bytes(new) <= LEDGER_BYTES_MAX
+        new = {key: stored for key, stored in entries.items() if stored is not None and key not in self.texts}
+        return not new or _bytes(self.stored, self.texts) + _bytes(new, texts) <= LEDGER_BYTES_MAX
 
     def see(self, found: ConfigObject) -> None:
         """The object is like that now; what is older than what was seen says nothing."""
@@ -114,8 +117,13 @@ class _Ledger:
                 self.texts[key], self.stored[key] = text, stored
 
 
-def _bytes(texts: Mapping[GangKey, str]) -> int:
-    return sum(len(text) + len(key.job) + LATER_BYTES for key, text in texts.items())
+def _bytes(entries: Mapping[GangKey, Stored], texts: Mapping[GangKey, str | None]) -> int:
+    return sum(len(texts[key] or "") + len(key.job) + _later(stored) for key, stored in entries.items())
+
+
+def _later(stored: Stored) -> int:
+    """What a record may still grow by."""
+    return LATER_BYTES + (0 if stored.let or stored.complete else LATER_BYTES_PER_POD * stored.pods)
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,7 +394,7 @@ class Ledgers:
         """Why the cluster refuses this, "" if it is in effect."""
         texts = {key: None if stored is None else encode(stored) for key, stored in entries.items()}
         name = ledger_name(ledger.number)
-        if not ledger.has_room(texts):
+        if not ledger.has_room(entries, texts):
             return f"{name} is full; raise the number of ledgers"
         data = {gang_text(key): text for key, text in texts.items()}
         for _ in range(TRIES_MAX):

@@ -8,16 +8,17 @@ Objects may come twice and late (an answer to a request overtakes the watch, or 
 version wins, and a pod that is known to be gone does not come back.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from enum import Enum, unique
 from typing import Final, TypeVar
 
 from hanse.agent.cluster.kubernetes.facts import is_silent, node_facts, usage_of, uses_node
-from hanse.agent.cluster.kubernetes.names import own_pod
-from hanse.agent.cluster.kubernetes.objects import NodeObject, PodObject, SliceObject
+from hanse.agent.cluster.kubernetes.names import PodKey, own_pod
+from hanse.agent.cluster.kubernetes.objects import Meta, NodeObject, PodObject, SliceObject
 from hanse.agent.cluster.kubernetes.slices import Slices
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod, own_pod_of, version_of
-from hanse.agent.cluster.port import GangKey, NodeFacts
+from hanse.agent.cluster.port import GangKey, NodeFacts, PodPhase
 from hanse.model.ids import NodeName
 from hanse.model.resources import EMPTY, Resources
 
@@ -29,11 +30,26 @@ then either."""
 K = TypeVar("K")
 
 
+@unique
+class Unknown(Enum):
+    """The one answer of its kind."""
+
+    UNKNOWN = 0
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+"""Nobody has looked yet who made a pod."""
+
+Kin = Callable[[Meta], PodKey | Unknown | None]
+"""Whose pod it is that an object's controller has made; None for nobody's of ours."""
+
+
 class Mirror:
     """See the module.
 
     Args:
         federation: whose pods are ours; "" for nobody's.
+        kin: whose pod it is that a controller has made.
 
     Attributes:
         version: of the list that it began with, as the port calls it.
@@ -44,10 +60,13 @@ class Mirror:
         watched: somebody follows, or followed, what it is told.
         silent_since: nodes whose kubelet is silent, or that are gone, by the time at which that was first seen.
         refused_since: pods that the scheduler refuses, by uid, likewise.
+        ended_since: pods of controllers' making that have failed, likewise.
+        strangers: pods whose labels say that they are ours, and whose makers are not known yet.
     """
 
-    def __init__(self, federation: str) -> None:
+    def __init__(self, federation: str, kin: Kin = lambda meta: None) -> None:
         self.federation = federation
+        self._kin = kin
         self.version = 0
         self.node_version = ""
         self.pod_version = ""
@@ -58,6 +77,8 @@ class Mirror:
         self.watched = False
         self.silent_since: dict[NodeName, float] = {}
         self.refused_since: dict[str, float] = {}
+        self.ended_since: dict[str, float] = {}
+        self.strangers: dict[str, PodObject] = {}
         self._nodes: dict[NodeName, NodeFacts] = {}
         self._silent: dict[NodeName, None] = {}
         self._hidden: dict[NodeName, None] = {}
@@ -111,6 +132,7 @@ class Mirror:
         self._gone = {**older._gone, **self._gone}
         _keep_earlier(self.silent_since, older.silent_since)
         _keep_earlier(self.refused_since, older.refused_since)
+        _keep_earlier(self.ended_since, older.ended_since)
 
     # ---- told ---------------------------------------------------------------------------------------------
 
@@ -168,7 +190,12 @@ class Mirror:
         uid = pod.metadata.uid
         if uid in self._gone:
             return None
-        key = own_pod(pod.metadata, self.federation)
+        self.strangers.pop(uid, None)
+        made = own_pod(pod.metadata, self.federation)
+        kin = None if made is not None else self._kin(pod.metadata)
+        key = made or (kin if isinstance(kin, PodKey) else None)
+        if kin is UNKNOWN:
+            self.strangers[uid] = pod
         if key is None:
             self._drop_own(uid)
             self._set_foreign(pod)
@@ -177,12 +204,13 @@ class Mirror:
         present = self._own.get(uid)
         if present is not None and present.version >= version_of(pod.metadata.resource_version):
             return present
-        own = own_pod_of(key, pod)
+        own = own_pod_of(key, pod, owned=made is None)
         self._set_own(own, now_s)
         return own
 
     def drop_pod(self, uid: str) -> None:
         """A pod is gone."""
+        self.strangers.pop(uid, None)
         self._drop_own(uid)
         self._drop_foreign(uid)
         self._gone[uid] = None
@@ -195,6 +223,8 @@ class Mirror:
             self.refused_since.setdefault(own.uid, now_s)
         else:
             self.refused_since.pop(own.uid, None)
+        if own.owned and own.phase is PodPhase.FAILED:
+            self.ended_since.setdefault(own.uid, now_s)
         if own.bound and own.node not in self._nodes and own.node not in self._hidden:
             self.silent_since.setdefault(own.node, now_s)
         self._own[own.uid] = own
@@ -206,6 +236,7 @@ class Mirror:
         if own is None:
             return
         self.refused_since.pop(uid, None)
+        self.ended_since.pop(uid, None)
         gang = own.key.gang
         del self._gangs[gang][uid]
         if not self._gangs[gang]:

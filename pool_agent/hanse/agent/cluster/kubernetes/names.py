@@ -21,6 +21,12 @@ PART: Final = PREFIX + "part"
 POD_SET: Final = PREFIX + "pod-set"
 RANK: Final = PREFIX + "rank"
 EPOCH: Final = PREFIX + "epoch"
+OBJECT: Final = PREFIX + "object"
+"""Annotation: namespace and name of the object that carries it, by which a copy of it is told from it."""
+
+REMOVED: Final = PREFIX + "removed"
+"""Annotation: what was taken off a user's object, because another scheduler would act on it."""
+
 REFUSED: Final = PREFIX + "refused"
 LEDGER: Final = PREFIX + "ledger"
 
@@ -29,6 +35,9 @@ GATE: Final = PREFIX + "start"
 
 FINALIZER: Final = PREFIX + "kept-until-forgotten"
 """Keeps a finished pod visible (P12)."""
+
+OWN_SCHEDULER: Final = "hanse"
+"""Name of the scheduler that is to bind pods which the agent binds itself."""
 
 CLAIM_NAME: Final = "hanse-claim"
 _LEDGER_NAME: Final = "hanse-gangs-{:03d}"
@@ -97,6 +106,32 @@ def pod_labels(pod: PodKey, *, federation: str, pool: str, epoch: Epoch) -> dict
         RANK: str(pod.rank),
         EPOCH: epoch_text(epoch),
     }
+
+
+def gang_labels(key: GangKey, *, federation: str, pool: str) -> dict[str, str]:
+    """Labels of everything that belongs to a gang."""
+    return {FEDERATION: federation, POOL: pool, JOB: key.job, ATTEMPT: str(key.attempt), PART: str(key.part)}
+
+
+def object_text(namespace: str, name: str) -> str:
+    """What the annotation OBJECT of an object says."""
+    return f"{namespace}/{name}"
+
+
+def own_root(meta: Meta, federation: str) -> GangKey | None:
+    """Whose object of ours that is; None if it is foreign, also if it is a copy."""
+    if not federation or meta.labels.get(FEDERATION) != federation:
+        return None
+    if meta.annotations.get(OBJECT) != object_text(meta.namespace, meta.name):
+        return None
+    return _gang_in(meta)
+
+
+def claimed_gang(meta: Meta, federation: str) -> GangKey | None:
+    """The gang that a pod's labels name. A template hands them on, and so does a copy: they prove nothing alone."""
+    if not federation or meta.labels.get(FEDERATION) != federation:
+        return None
+    return _gang_in(meta)
 
 
 def own_service(meta: Meta, federation: str) -> GangKey | None:

@@ -19,9 +19,13 @@ class _Read(msgspec.Struct, rename="camel", frozen=True):
 
 
 class OwnerReference(_Read, frozen=True):
-    """Who made an object."""
+    """An object that this one belongs to; of all of them the controller made it."""
 
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
     uid: str = ""
+    controller: bool = False
 
 
 class Meta(_Read, frozen=True):
@@ -34,7 +38,13 @@ class Meta(_Read, frozen=True):
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
     finalizers: list[str] = []
+    owner_references: list[OwnerReference] = []
     deletion_timestamp: str = ""
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """Who made it; None if nobody in the cluster did."""
+        return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class ListMeta(_Read, frozen=True):
@@ -98,8 +108,32 @@ class Gate(_Read, frozen=True):
     name: str
 
 
+class SelectorTerm(_Read, frozen=True):
+    """One of the alternatives of which a pod's node fulfils one; of its content only where it can be added to."""
+
+    match_fields: list[msgspec.Raw] = []
+
+
+class NodeSelectorObject(_Read, frozen=True):
+    node_selector_terms: list[SelectorTerm] = []
+
+
+class NodeAffinityObject(_Read, frozen=True):
+    required: NodeSelectorObject | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class AffinityObject(_Read, frozen=True):
+    """Where a pod may go."""
+
+    node_affinity: NodeAffinityObject | None = None
+
+
 class PodSpec(_Read, frozen=True):
     node_name: str = ""
+    scheduler_name: str = ""
+    affinity: AffinityObject | None = None
     containers: list[Container] = []
     init_containers: list[Container] = []
     overhead: dict[str, str] = {}
@@ -137,6 +171,29 @@ class PodObject(_Read, frozen=True):
     metadata: Meta
     spec: PodSpec = PodSpec()
     status: PodStatusObject = PodStatusObject()
+
+
+class RootStatus(_Read, frozen=True):
+    """What the kinds of jobs say of themselves, each in words of its own.
+
+    Attributes:
+        state: a word, or an object with one.
+    """
+
+    conditions: list[Condition] = []
+    phase: str = ""
+    state: Any = None
+    reason: str = ""
+    message: str = ""
+    job_status: str = ""
+    job_deployment_status: str = ""
+
+
+class RootObject(_Read, frozen=True):
+    """An object that makes pods."""
+
+    metadata: Meta
+    status: RootStatus = RootStatus()
 
 
 class ConfigObject(_Read, frozen=True):
@@ -213,6 +270,7 @@ NODE: Final = msgspec.json.Decoder(NodeObject)
 POD: Final = msgspec.json.Decoder(PodObject)
 CONFIG: Final = msgspec.json.Decoder(ConfigObject)
 SLICE: Final = msgspec.json.Decoder(SliceObject)
+ROOT: Final = msgspec.json.Decoder(RootObject)
 PLAIN: Final = msgspec.json.Decoder(PlainObject)
 ITEMS: Final = msgspec.json.Decoder(Items)
 REFUSAL: Final = msgspec.json.Decoder(Refusal)

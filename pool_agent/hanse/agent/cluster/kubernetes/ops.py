@@ -113,7 +113,7 @@ def _hold(op: HoldGang, stored: Stored | None, pods: Sequence[OwnPod]) -> Decisi
 def _start(op: StartPods, stored: Stored | None, namespace: str) -> Decision:
     if stored is None:
         return Decision(None, Rejected("no record of this gang"))
-    if stored.complete is not None:
+    if stored.launched:
         return Decision(stored, Done())
     if stored.stopped:
         return Decision(stored, Rejected("the gang was told to stop"))
@@ -125,7 +125,9 @@ def _start(op: StartPods, stored: Stored | None, namespace: str) -> Decision:
 
 def _forget(stored: Stored | None, pods: Sequence[OwnPod]) -> Decision:
     """No pod of a gang that is not complete can occupy a node; one of a complete gang may, also if it looks gated."""
-    complete = stored is not None and stored.complete is not None
+    complete = stored is not None and stored.launched
+    if stored is not None and stored.roots:
+        pods = [pod for pod in pods if stored.place_of(pod.uid) is not None]
     occupying = sum(1 for pod in pods if not pod.ended and (complete or not pod.gated))
     if occupying and (complete or stored is None):
         return Decision(stored, Rejected(f"{occupying} pods still occupy their nodes"))

@@ -1,4 +1,5 @@
-"""Removes the Services, and what jobs brought along, that agents left behind which died while they forgot a gang.
+"""Removes the Services and objects, and what jobs brought along, that agents left behind which died while they
+forgot a gang.
 
 To forget is to remove the record first, because that decides; then the pods; then their Service. Pods without a
 record are found by every list. A Service without either is looked for here, after each list: so after each claim, and
@@ -19,6 +20,7 @@ from functools import partial
 from hanse.agent.cluster.kubernetes.companions import Companions, users_of
 from hanse.agent.cluster.kubernetes.hands import Hands, NotYet
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
+from hanse.agent.cluster.kubernetes.making import Making
 from hanse.agent.cluster.kubernetes.mirror import Mirror
 from hanse.agent.cluster.port import ClusterUnavailable, Epoch, Superseded
 
@@ -35,8 +37,11 @@ class Orphans:
         listed: set when there was a list.
     """
 
-    def __init__(self, hands: Hands, ledgers: Ledgers, mirror: Callable[[], Mirror], companions: Companions) -> None:
+    def __init__(
+        self, hands: Hands, making: Making, ledgers: Ledgers, mirror: Callable[[], Mirror], companions: Companions
+    ) -> None:
         self._hands = hands
+        self._making = making
         self._companions = companions
         self._ledgers = ledgers
         self._mirror = mirror
@@ -63,9 +68,15 @@ class Orphans:
             return
         await self._companions.sweep(self._users, partial(self._ledgers.verify, epoch))
         found = await self._hands.services(federation)
-        if found:
+        objects = await self._making.all(federation)
+        if found or objects:
             await self._ledgers.verify(epoch)
         for key, meta in found:
             if self._ledgers.get(key) is None and not self._mirror().pods(key):
                 log.info("orphan_removed", extra={"gang": str(key), "service": f"{meta.namespace}/{meta.name}"})
                 await self._hands.delete_service(meta)
+        for key, namespace, root in objects:
+            if self._ledgers.get(key) is None and all(pod.gated for pod in self._mirror().pods(key)):
+                log.info("orphan_removed", extra={"gang": str(key), "object": f"{namespace}/{root}"})
+                await self._making.delete(namespace, root)
+                await self._making.release(namespace, root)

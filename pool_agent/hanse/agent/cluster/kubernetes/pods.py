@@ -100,6 +100,9 @@ def run_of(order: StartPods, pod_set: str) -> PodRun | None:
 
 def why_not_startable(order: StartPods, stored: Stored) -> str:
     """Why no pod can be made of an order; "" if they can."""
+    if order.manifest:
+        whole = not order.key.part and order.world_size in (0, stored.pods)
+        return "" if whole else "an object of its own cannot be split over pools; allow the job one pool"
     for held in stored.record.sets:
         run = run_of(order, held.name)
         if run is None or not run.image:

@@ -27,6 +27,11 @@ class KubernetesSettings:
             and removed by force. The control plane itself takes 40-50 s to say so.
         refused_s: a pod that the scheduler has refused for so long, although it has its place, is given up. After an
             outage of the API server the scheduler may act on what it knew before for half a minute.
+        ended_s: a pod that ended because somebody told it to go is taken for lost after so long, unless the object
+            that made it says that the job is done.
+        pods_wait_s: how long the controller of an object may take to make the object's pods.
+        schedulers: names of the schedulers that the cluster has; what asks for another one gets the first.
+        direct: pods are bound by the agent itself, without a scheduler, where that is possible.
         start_wait_s: how long a write waits for pods to be created; what is left then goes on behind it.
     """
 
@@ -40,6 +45,10 @@ class KubernetesSettings:
     requests_burst: int = 200
     node_lost_s: float = 300.0
     refused_s: float = 45.0
+    ended_s: float = 3.0
+    pods_wait_s: float = 300.0
+    schedulers: tuple[str, ...] = ("default-scheduler",)
+    direct: bool = False
     start_wait_s: float = 4.0
 
     def __post_init__(self) -> None:

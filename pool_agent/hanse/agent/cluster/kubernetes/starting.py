@@ -46,6 +46,8 @@ class Starting:
         changed: told of a gang whose start was refused.
         prepare: makes what a gang has beside its pods, its namespace first. Raises NotTaken, NotYet,
             ClusterUnavailable.
+        launch: creates the objects of a gang whose pods controllers make, and records them; raises NotTaken, NotYet
+            besides.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Starting:
         created: Created,
         changed: Changed,
         prepare: Prepare,
+        launch: Complete,
     ) -> None:
         self._hands = hands
         self._rng = rng
@@ -68,6 +71,7 @@ class Starting:
         self._created = created
         self._changed = changed
         self._prepare = prepare
+        self._launch = launch
         self._tasks: dict[GangKey, asyncio.Task[object]] = {}
         self._refused: dict[GangKey, str] = {}
         self._awaited: set[GangKey] = set()
@@ -139,6 +143,9 @@ class Starting:
 
     async def _create(self, start: Start) -> None:
         await self._prepare(start)
+        if start.order.manifest:
+            await self._launch(start)
+            return
         if start.finds_itself:
             await self._hands.create_service(start)
 

@@ -7,7 +7,7 @@ agent that was superseded the gangs of its successor look like that.
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import Final
 
@@ -15,6 +15,7 @@ from hanse.agent.cluster.kubernetes.chores import Chore, Wish, chores
 from hanse.agent.cluster.kubernetes.companions import Companions
 from hanse.agent.cluster.kubernetes.hands import Hands, NotYet
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
+from hanse.agent.cluster.kubernetes.minding import Minding
 from hanse.agent.cluster.kubernetes.mirror import Mirror
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.kubernetes.spread import spread
@@ -29,11 +30,16 @@ WISHES_MAX: Final = 10_000
 RETRY: Final = BackoffPolicy(first_s=0.2, max_s=5.0)
 
 
+Meet = Callable[[Mirror], Awaitable[None]]
+
+
 class Tending:
     """See the module.
 
     Args:
         mirror: the present one.
+        meet: finds out whose pods those are that say they are ours.
+        changed: told of a gang that is told otherwise from now on, although nothing happened to it.
 
     Attributes:
         woken: set when there may be something to do.
@@ -47,7 +53,13 @@ class Tending:
         rng: Random,
         mirror: Callable[[], Mirror],
         companions: Companions,
+        minding: Minding,
+        meet: Meet,
+        changed: Callable[[GangKey], None],
     ) -> None:
+        self._minding = minding
+        self._meet = meet
+        self._changed = changed
         self._hands = hands
         self._companions = companions
         self._ledgers = ledgers
@@ -72,9 +84,10 @@ class Tending:
             await self._wait()
             mirror = self._mirror()
             self._suspect(mirror)
-            if self._ledgers.epoch == Epoch() or not mirror.untended:
+            if self._ledgers.epoch == Epoch() or not (mirror.untended or mirror.strangers):
                 continue
             try:
+                await self._meet(mirror)
                 await self.tend(list(mirror.untended))
             except Superseded as error:
                 log.info("tending_superseded", extra={"cause": str(error)})
@@ -86,7 +99,7 @@ class Tending:
 
     async def _wait(self) -> None:
         mirror = self._mirror()
-        suspects = bool(mirror.silent_since or mirror.refused_since or mirror.untended)
+        suspects = bool(mirror.silent_since or mirror.refused_since or mirror.untended or self._minding.suspects)
         try:
             async with asyncio.timeout(SUSPECTS_EVERY_S if suspects else None):
                 await self.woken.wait()
@@ -96,16 +109,19 @@ class Tending:
 
     def _suspect(self, mirror: Mirror) -> None:
         """Time alone makes a pod overdue, and no event tells it."""
+        for key in self._minding.suspect():
+            self._changed(key)
         if not (mirror.silent_since or mirror.refused_since):
             return
         for key, pods in mirror.gangs.items():
-            if any(not pod.ended and (self._lost(pod) or self._refused(pod)) for pod in pods.values()):
+            if any(not pod.ended and (self._lost(pod) or self.refused(pod)) for pod in pods.values()):
                 mirror.untended[key] = None
 
     def _lost(self, pod: OwnPod) -> bool:
         return self._mirror().is_lost(pod.node, asyncio.get_running_loop().time() - self._settings.node_lost_s)
 
-    def _refused(self, pod: OwnPod) -> bool:
+    def refused(self, pod: OwnPod) -> bool:
+        """Whether the scheduler has refused it for too long."""
         since = self._mirror().refused_since.get(pod.uid)
         return since is not None and since < asyncio.get_running_loop().time() - self._settings.refused_s
 
@@ -120,14 +136,10 @@ class Tending:
         todo: list[Chore] = []
         for key in wanted:
             mirror.untended.pop(key, None)
-            todo += chores(
-                self._ledgers.get(key),
-                mirror.pods(key),
-                wish=self._wishes.get(key),
-                lost=self._lost,
-                refused=self._refused,
-            )
         try:
+            await self._minding.settle(wanted)
+            for key in wanted:
+                todo += self._chores(key, mirror.pods(key))
             if any(self._ledgers.get(chore.pod.key.gang) is None for chore in todo):
                 await self._ledgers.verify(self._ledgers.epoch)
             refused = await self._do(todo)
@@ -138,6 +150,12 @@ class Tending:
         mirror.untended |= dict.fromkeys(refused)
         if refused:
             raise NotYet(next(iter(refused.values())))
+
+    def _chores(self, key: GangKey, pods: Iterable[OwnPod]) -> Iterable[Chore]:
+        stored = self._ledgers.get(key)
+        if stored is not None and stored.roots:
+            return self._minding.chores(stored, pods, self._lost)
+        return chores(stored, pods, wish=self._wishes.get(key), lost=self._lost, refused=self.refused)
 
     async def _do(self, todo: Iterable[Chore]) -> dict[GangKey, str]:
         """What the cluster does not do now for one gang is no reason to leave the others; says for which, and why."""
@@ -174,6 +192,7 @@ class Tending:
         if wish is None:  # a write and the sweep behind it may come to the same gang
             return
         await self._companions.remove(key)
+        await self._minding.remove(wish.namespace, wish.roots)
         if wish.namespace:
             await self._hands.remove_service(key, wish.namespace, self._ledgers.claim.federation)
         if self._wishes.get(key) is wish:

@@ -9,8 +9,9 @@
 
 from dataclasses import dataclass
 
+from hanse.agent.cluster.kubernetes.clues import Clue, clue_of
 from hanse.agent.cluster.kubernetes.names import EPOCH, FINALIZER, GATE, REFUSED, PodKey, epoch_of
-from hanse.agent.cluster.kubernetes.objects import PodObject, Terminated
+from hanse.agent.cluster.kubernetes.objects import AffinityObject, PodObject, Terminated
 from hanse.agent.cluster.port import DEADLINE_EXCEEDED, ClusterUnavailable, Epoch, PodPhase, PodStatus
 from hanse.model.ids import NodeName
 
@@ -39,6 +40,11 @@ class OwnPod:
         leaving: it was told to go.
         bound: it has a node.
         refusal: what the scheduler says against it, "" if nothing.
+        clue: where it belongs, as whoever made it says.
+        owned: a controller made it, or may: it is not of our own making.
+        scheduler: which one is to bind it.
+        affinity: which nodes it may have, as far as it can be added to.
+        finalizers: how many keep it.
     """
 
     key: PodKey
@@ -54,6 +60,11 @@ class OwnPod:
     leaving: bool
     refusal: str
     ending: Ending
+    clue: Clue = Clue()
+    owned: bool = False
+    scheduler: str = ""
+    affinity: AffinityObject | None = None
+    finalizers: int = 0
 
     @property
     def bound(self) -> bool:
@@ -78,8 +89,8 @@ class OwnPod:
         )
 
 
-def own_pod_of(key: PodKey, pod: PodObject) -> OwnPod:
-    """A pod of ours as a value."""
+def own_pod_of(key: PodKey, pod: PodObject, *, owned: bool = False) -> OwnPod:
+    """A pod of ours as a value; `owned` if it is one of an object's."""
     meta = pod.metadata
     phase = _phase(pod)
     gates = [gate.name for gate in pod.spec.scheduling_gates]
@@ -97,6 +108,11 @@ def own_pod_of(key: PodKey, pod: PodObject) -> OwnPod:
         bool(meta.deletion_timestamp),
         _refusal(pod),
         _ending(pod) if phase is PodPhase.FAILED else Ending(),
+        clue_of(meta) if owned else Clue(),
+        owned,
+        pod.spec.scheduler_name,
+        pod.spec.affinity if owned else None,
+        len(meta.finalizers),
     )
 
 

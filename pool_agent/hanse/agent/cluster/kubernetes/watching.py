@@ -124,6 +124,7 @@ class Follower:
 
     Args:
         take: is given each object as JSON, and whether it is gone.
+        query: selects objects.
         told: called after each batch of objects.
 
     Attributes:
@@ -139,8 +140,10 @@ class Follower:
         *,
         take: Callable[[msgspec.Raw, bool], None],
         told: Callable[[], None],
+        query: Query = NO_QUERY,
     ) -> None:
         self.version = version
+        self._query = query
         self._api = api
         self._path = path
         self._rng = rng
@@ -171,6 +174,7 @@ class Follower:
 
     async def _follow(self) -> None:
         query = {
+            **self._query,
             "watch": "1",
             "resourceVersion": self.version,
             "allowWatchBookmarks": "true",

@@ -16,7 +16,7 @@ from hanse.agent.cluster.kubernetes.ops import Act, GangWrite, decide, key_of, r
 from hanse.agent.cluster.kubernetes.pods import Start
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.kubernetes.starting import Starting
-from hanse.agent.cluster.kubernetes.stored import Stored
+from hanse.agent.cluster.kubernetes.stored import Root, Stored
 from hanse.agent.cluster.kubernetes.tending import Tending
 from hanse.agent.cluster.port import (
     AcceptRevision,
@@ -74,6 +74,7 @@ class Writing:
         await self._stop_starting(ops)
         namespaces = {key_of(op): self._namespace_of(op) for _, op in ops}
         met = {key_of(op): self._has_service(key_of(op)) for _, op in ops}
+        roots = {key: stored.roots for key in met if (stored := self._ledgers.get(key)) is not None}
         changed: dict[GangKey, Stored | None] = {}
         acts: dict[GangKey, Act] = {}
         for at, op in ops:
@@ -92,15 +93,15 @@ class Writing:
                 results[at] = Rejected(refused[key_of(op)])
         for _, op in ops:
             if (key := key_of(op)) in acts and self._ledgers.get(key) is None:
-                self._wish(op, namespaces[key] if met[key] else "")
+                self._wish(op, namespaces[key] if met[key] else "", roots.get(key, ()))
         await self._carry_out(epoch, acts, ops, results)
 
-    def _wish(self, op: GangWrite, namespace: str) -> None:
+    def _wish(self, op: GangWrite, namespace: str, roots: tuple[Root, ...]) -> None:
         match op:
             case StopPods():
                 self._tending.wish(op.key, Wish(grace_s=op.grace_s))
             case ForgetGang():
-                self._tending.wish(op.key, Wish(namespace, forget=True))
+                self._tending.wish(op.key, Wish(namespace, forget=True, roots=roots))
             case HoldGang() | StartPods():
                 return
 
@@ -137,7 +138,7 @@ class Writing:
 
     def _begin(self, epoch: Epoch, op: StartPods) -> None:
         stored = self._ledgers.get(op.key)
-        if stored is None or stored.complete is not None:
+        if stored is None or stored.launched:
             return
         federation = self._ledgers.claim.federation
         self._starting.begin(Start(op, stored, federation, self._pool, epoch, stored.namespace))
@@ -156,7 +157,7 @@ class Writing:
     def _has_service(self, key: GangKey) -> bool:
         """Whether a gang may have a Service. One that was never started has none, nor has a single pod."""
         stored = self._ledgers.get(key)
-        return stored is None or (stored.record.started and stored.pods > 1)
+        return stored is None or bool(stored.roots) or (stored.record.started and stored.pods > 1)
 
     def _namespace_of(self, op: GangWrite) -> str:
         """Where the gang's pods are, or are to be."""
