@@ -7,7 +7,7 @@ else may coincide: a replica cut off from the store while the leader of etcd is 
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from typing import Final
 import grpc
 
 from hanse.client import AsyncClient
-from hanse.model.errors import HanseError
+from hanse.model.errors import HanseError, NotFound
 from hanse.sim.v1 import sim_pb2, sim_pb2_grpc
 from tests.chaos.site import Site
 from tests.services.process import ServerDied, ServerProcess
@@ -52,13 +52,14 @@ class Fault:
 class Faults:
     """Strikes until it is cancelled; `mend` afterwards puts everything right."""
 
-    def __init__(self, site: Site, rng: random.Random, tell: Callable[[str], None]) -> None:
+    def __init__(self, site: Site, queues: Sequence[str], rng: random.Random, tell: Callable[[str], None]) -> None:
         self._site = site
+        self._queues = queues
         self._rng = rng
         self._tell = tell
         self._struck: set[str] = set()
         self.count: Counter[str] = Counter()
-        self.closed: set[str] = set()  # pools that may be shut still
+        self.closed: set[str] = set()  # pools that may be shut still, or gone
 
     async def rage(self) -> None:
         """Faults one after the other, some of them at the same time."""
@@ -92,14 +93,16 @@ class Faults:
         for part in self._site.all:
             await part.wait_ready_async()
         for pool in sorted(self.closed):
-            await self._insist(0, lambda client, pool=pool: client.uncordon(pool))  # type: ignore[misc]
+            await self._insist(0, lambda client, pool=pool: _taken_back(client, pool))  # type: ignore[misc]
+        for queue in self._queues:
+            await self._insist(0, lambda client, queue=queue: client.give_queue(queue, ""))  # type: ignore[misc]
         for n, pool in enumerate(self._site.pools):
             for rack in range(RACKS):
                 await self._restored(n, pool, f"r{rack}")
 
     def _draw(self) -> Fault | None:
         often = [self._process, self._process, self._process, self._cut, self._cut]
-        draws = [*often, self._noise, self._node, self._operator]
+        draws = [*often, self._noise, self._node, self._operator, self._gift]
         if self._site.disks:
             draws.append(self._disk)
         if self._site.clocks:
@@ -228,21 +231,36 @@ class Faults:
     # ---- operators ------------------------------------------------------------------------------------------
 
     def _operator(self) -> Fault:
-        """A pool is cordoned or drained, and opened again after a while."""
+        """A pool is cordoned, drained or told to leave, and opened again after a while."""
         pool = self._rng.choice(self._site.pools)
-        replica = self._rng.randrange(len(self._site.addresses))
         deadline_s = self._rng.choice((0, 0, 5))
-        if self._rng.random() < 0.3:
-            return Fault("cordon", pool, lambda: self._closed(replica, pool, lambda client: client.cordon(pool)))
-        order = lambda client: client.drain(pool, deadline_s=deadline_s)  # noqa: E731
-        return Fault("drain", pool, lambda: self._closed(replica, pool, order))
+        orders: dict[str, Callable[[AsyncClient], Awaitable[object]]] = {
+            "cordon": lambda client: client.cordon(pool),
+            "drain": lambda client: client.drain(pool, deadline_s=deadline_s),
+            "leave": lambda client: client.leave(pool, deadline_s=deadline_s),
+        }
+        kind = self._rng.choice(sorted(orders))
+        replica = self._rng.randrange(len(self._site.addresses))
+        return Fault(kind, pool, lambda: self._closed(replica, pool, orders[kind]))
 
     async def _closed(self, replica: int, pool: str, order: Callable[[AsyncClient], Awaitable[object]]) -> None:
         self.closed.add(pool)
         await self._insist(replica, order)
         await asyncio.sleep(self._rng.uniform(*LONG_S))
-        await self._insist(replica, lambda client: client.uncordon(pool))
+        await self._insist(replica, lambda client: _taken_back(client, pool))
         self.closed.discard(pool)
+
+    def _gift(self) -> Fault:
+        """A replica, alive or not, is named as the holder of a queue, and the name is taken back."""
+        queue = self._rng.choice(list(self._queues))
+        replica = self._rng.randrange(len(self._site.addresses))
+        apart = self._rng.random() < 0.5
+        return Fault("gift", queue, lambda: self._given(replica, queue, f"r{replica}", apart=apart))
+
+    async def _given(self, replica: int, queue: str, holder: str, *, apart: bool) -> None:
+        await self._insist(replica, lambda client: client.give_queue(queue, holder, apart=apart))
+        await asyncio.sleep(self._rng.uniform(*LONG_S))
+        await self._insist(replica, lambda client: client.give_queue(queue, ""))
 
     async def _insist(self, replica: int, order: Callable[[AsyncClient], Awaitable[object]]) -> None:
         """Until some replica has done it."""
@@ -283,6 +301,14 @@ class Faults:
                 await call(stub)
             except grpc.aio.AioRpcError as error:
                 self._tell(f"node not told: {error.code().name}")
+
+
+async def _taken_back(client: AsyncClient, pool: str) -> None:
+    """Open again; one that has left may join again."""
+    try:
+        await client.uncordon(pool)
+    except NotFound:
+        await client.readmit(pool)
 
 
 async def _at_once(act: Callable[[], None]) -> None:

@@ -113,7 +113,7 @@ async def run(folder: Path, minutes: float, seed: int, tell: Callable[[str], Non
         tell(f"up: {len(at.all)} processes, {len(at.relays)} relays")
         quota = QuotaWatch(at.etcd.endpoints, {uids[name]: gpus for name, gpus in QUEUES.items()})
         following = asyncio.create_task(quota.follow(), name="quota")
-        faults = Faults(at, rng, tell)
+        faults = Faults(at, tuple(QUEUES), rng, tell)
         clients = [Client(random.Random(rng.random()), name) for name in QUEUES]
         async with at.channels() as channels:
             longs = await _long_jobs(clients, channels)
