@@ -34,12 +34,22 @@ test: setup services ## run every test; TESTS=… narrows it: paths or pytest op
 	@$(BIN)/python -m pytest $(TESTS)
 
 .PHONY: e2e-tools
-e2e-tools: setup ## build a real Kubernetes control plane from pinned Go modules; KUBEBUILDER_ASSETS names one that is there
-	@e2e/tools/build kubernetes kwok
+e2e-tools: setup ## build a real Kubernetes control plane and controllers from pinned Go modules; KUBEBUILDER_ASSETS names one that is there
+	@e2e/tools/build kubernetes kwok kind jobset
 
 .PHONY: e2e
 e2e: setup e2e-tools ## test against real API servers on the loopback; TESTS=… narrows it: paths or pytest options
+	@$(BIN)/python -m pytest $(or $(TESTS),e2e --ignore=e2e/test_jaeger.py -m 'not every_kind')
+
+.PHONY: e2e-all
+e2e-all: setup e2e-tools ## the same with the real controllers of every kind of job, all of which are built first
+	@e2e/tools/build mpi-operator trainer lws ray appwrapper
 	@$(BIN)/python -m pytest $(or $(TESTS),e2e --ignore=e2e/test_jaeger.py)
+
+.PHONY: e2e-kind
+e2e-kind: setup ## run jobs on CLUSTERS clusters (default 2) that kind makes; needs Docker
+	@e2e/tools/build kind
+	@e2e/kind/run $(TESTS)
 
 .PHONY: e2e-jaeger
 e2e-jaeger: setup services ## build Jaeger from its Go module, and look one job's trace up in it

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-from e2e.control_plane import ControlPlane
+from e2e.api_objects import make
+from e2e.api_server import ApiServer
 from tests.arch.tree import ROOT
 
 NAMESPACE: Final = "hanse-system"
@@ -21,25 +22,32 @@ RBAC: Final = "/apis/rbac.authorization.k8s.io/v1"
 TOKEN_S: Final = 3_600
 
 
-def account_token(plane: ControlPlane) -> str:
+def account_token(plane: ApiServer) -> str:
     """A token of the agent's account, which is made if it is not there."""
     account = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
     role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ACCOUNT}
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-    plane.make("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    plane.make(accounts, {"metadata": {"name": ACCOUNT}})
-    plane.make(f"{RBAC}/clusterroles", yaml.safe_load(ROLE.read_text(encoding="utf-8")))
+    make(plane, "/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+    make(plane, accounts, {"metadata": {"name": ACCOUNT}})
+    make(plane, f"{RBAC}/clusterroles", yaml.safe_load(ROLE.read_text(encoding="utf-8")))
     binding = {"metadata": {"name": ACCOUNT}, "subjects": [account], "roleRef": role}
-    plane.make(f"{RBAC}/clusterrolebindings", binding)
+    make(plane, f"{RBAC}/clusterrolebindings", binding)
     asked = plane.call("POST", f"{accounts}/{ACCOUNT}/token", {"spec": {"expirationSeconds": TOKEN_S}})
     token: str = asked["status"]["token"]
     return token
 
 
-def kubeconfig(plane: ControlPlane, path: Path, user: Mapping[str, Any]) -> Path:
+def kubeconfig(plane: ApiServer, path: Path, user: Mapping[str, Any]) -> Path:
     """A kubeconfig whose user is told like that."""
-    config = json.loads(plane.kubeconfig.read_text())
-    config["users"] = [{"name": "admin", "user": dict(user)}]
+    found = yaml.safe_load(plane.kubeconfig.read_text(encoding="utf-8"))["clusters"][0]["cluster"]
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "here", "cluster": found}],
+        "users": [{"name": "admin", "user": dict(user)}],
+        "contexts": [{"name": "here", "context": {"cluster": "here", "user": "admin"}}],
+        "current-context": "here",
+    }
     path.write_text(json.dumps(config))
     return path
 

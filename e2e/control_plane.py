@@ -21,6 +21,7 @@ from typing import Any, Final
 import pytest
 import trustme
 
+from e2e.api_server import CALL_TIMEOUT_S, ApiServer
 from e2e.kubelet_logs import kubelet_logs
 from tests.arch.tree import ROOT
 from tests.services.certificates import Certificates
@@ -41,8 +42,6 @@ LEASE_S: Final = 16
 KUBELETS_S: Final = 30.0
 LOOK_EVERY_S: Final = 0.1
 PROBE_TIMEOUT_S: Final = 2.0
-CALL_TIMEOUT_S: Final = 20.0
-MERGE: Final = "application/merge-patch+json"
 LEASES: Final = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 
 
@@ -52,29 +51,26 @@ def tool(name: str) -> str:
     found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
     if found is not None:
         return found
-    how = f"{name} is not built: run `make {'e2e-jaeger' if name == 'jaeger' else 'e2e-tools'}`"
+    how = f"{name} is not built: run `make {'e2e-jaeger' if name == 'jaeger' else 'e2e-all'}`, or `e2e/tools/build`"
     if os.environ.get("CI"):
         pytest.fail(how)
     pytest.skip(how)
 
 
-class ControlPlane:
+class ControlPlane(ApiServer):
     """See the module.
 
     Attributes:
-        kubeconfig: of an administrator.
-        address: URL of the API server.
         log_port: where the API server asks for logs of pods; `kubelet_logs` serves them.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.certificates = Certificates(folder)
-        self.kubeconfig = folder / "kubeconfig"
         ports = free_ports(7)
         self._etcd, self._peer, self._secure, self._manager, self._scheduler, self._kwok, self.log_port = ports
-        self.address = f"https://127.0.0.1:{self._secure}"
-        self._tls = ssl.create_default_context(cafile=str(self.certificates.ca))
+        tls = ssl.create_default_context(cafile=str(self.certificates.ca))
+        super().__init__(f"https://127.0.0.1:{self._secure}", folder / "kubeconfig", tls, TOKEN)
         self._write_files()
         self.etcd = self._process("etcd", self._etcd_flags(), ready=lambda: accepts(self._etcd))
         self.api_server = self._process("kube-apiserver", self._api_flags(), ready=lambda: self._healthy("/readyz"))
@@ -141,34 +137,13 @@ class ControlPlane:
         leases = self.call("GET", LEASES)["items"]
         return {node["metadata"]["name"] for node in played} <= {lease["metadata"]["name"] for lease in leases}
 
-    def call(self, method: str, path: str, body: object = None, *, form: str = MERGE) -> Any:
-        """A request as the administrator, by other means than the product's; the answer's JSON.
-
-        Raises:
-            urllib.error.HTTPError: the server refuses it.
-        """
-        data = None if body is None else json.dumps(body).encode()
-        headers = {
-            "Authorization": f"Bearer {TOKEN}",
-            "Content-Type": form if method == "PATCH" else "application/json",
-        }
-        request = urllib.request.Request(self.address + path, data=data, headers=headers, method=method)
-        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=self._tls) as answer:
-            return json.load(answer)
-
-    def lines(self, path: str) -> Iterator[bytes]:
-        """Lines of an answer that goes on for a while."""
-        request = urllib.request.Request(self.address + path, headers={"Authorization": f"Bearer {TOKEN}"})
-        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=self._tls) as answer:
-            yield from answer
-
-    def delete(self, path: str, body: object = None) -> None:
-        """Delete an object, which may be gone already."""
-        try:
-            self.call("DELETE", path, body)
-        except urllib.error.HTTPError as error:
-            if error.code != 404:
-                raise
+    def requests_of_pods(self) -> str:
+        """What kube-scheduler says that each pod requests, init containers, overhead and defaults counted in."""
+        url = f"https://127.0.0.1:{self._scheduler}/metrics/resources"
+        request = urllib.request.Request(url, headers={"Authorization": f"Bearer {TOKEN}"})
+        trusting = ssl._create_unverified_context()  # it signs its own certificate
+        with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=trusting) as answer:
+            return str(answer.read().decode())
 
     def make(self, path: str, body: Mapping[str, Any]) -> None:
         """Create an object, which may be there already."""
@@ -270,6 +245,7 @@ class ControlPlane:
             f"--kubeconfig={self.kubeconfig}",
             *("--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={self._scheduler}"),
             f"--cert-dir={self.folder / 'scheduler'}",
+            *(f"--authentication-kubeconfig={self.kubeconfig}", f"--authorization-kubeconfig={self.kubeconfig}"),
             *("--kube-api-qps=500", "--kube-api-burst=1000"),
         ]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, Final
 
-from e2e.control_plane import ControlPlane
+from e2e.api_server import ApiServer
 
 JOB: Final = "hanse.dev/job"
 ATTEMPT: Final = "hanse.dev/attempt"
@@ -86,7 +86,7 @@ class PodLog:
 
 
 @contextmanager
-def pod_log(plane: ControlPlane) -> Iterator[PodLog]:
+def pod_log(plane: ApiServer) -> Iterator[PodLog]:
     """Everything about pods from now on."""
     log = PodLog()
     thread = threading.Thread(target=_follow, args=(plane, log), name="pod-log", daemon=True)
@@ -98,7 +98,7 @@ def pod_log(plane: ControlPlane) -> Iterator[PodLog]:
         thread.join()
 
 
-def _follow(plane: ControlPlane, log: PodLog) -> None:
+def _follow(plane: ApiServer, log: PodLog) -> None:
     version = ""
     while not log.stopped.is_set():
         try:
@@ -107,7 +107,7 @@ def _follow(plane: ControlPlane, log: PodLog) -> None:
             log.stopped.wait(0.2)
 
 
-def _follow_once(plane: ControlPlane, log: PodLog, version: str) -> str:
+def _follow_once(plane: ApiServer, log: PodLog, version: str) -> str:
     """Where to go on, "" where everything has to be listed first."""
     if not version:
         listed = plane.call("GET", "/api/v1/pods")

@@ -2,8 +2,8 @@
 
 The runtime stands in the same submission: it is what says which pods there are, and every cluster may have its own.
 `numNodes` counts the pods of the replicated Job `node`; under an MPI runtime whose launcher counts as a node, one of
-them is the launcher. `resourcesPerNode`, image, command and environment go into the container `node` of the Jobs
-that train; initializers are part of the gang, as Trainer counts them.
+them is the launcher, though one is left in any case. `resourcesPerNode`, image, command and environment go into the
+container `node` of the Jobs that train; initializers are part of the gang, as Trainer counts them.
 """
 
 from collections.abc import Iterator, Sequence
@@ -174,13 +174,9 @@ def _counted(sets: Sequence[DraftSet], jobs: Sequence[Field], spec: Field, runti
         return list(sets)
     names = [job.need("name").text() for job in jobs]
     counted = _NODE if _NODE in names else next((n for n, j in zip(names, jobs, strict=True) if _trains(j)), "")
-    out = []
-    for one, name in zip(sets, names, strict=True):
-        launched = runtime.launcher_is_node and _LAUNCHER in names
-        count = nodes.value - launched if name == counted else one.count.value
-        if count:
-            out.append(replace(one, count=Placed(count, nodes.field)) if name == counted else one)
-    return out
+    launched = runtime.launcher_is_node and _LAUNCHER in names
+    count = Placed(max(nodes.value - launched, 1), nodes.field)
+    return [replace(one, count=count) if name == counted else one for one, name in zip(sets, names, strict=True)]
 
 
 def _patched(one: DraftSet, spec: Field, notes: Notes) -> DraftSet:

@@ -95,17 +95,18 @@ def test_initializers_are_of_the_gang_and_keep_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("as_node", "wanted"),
+    ("as_node", "nodes", "wanted"),
     [
-        ("true", [("launcher", 1), ("node", 3)]),
-        ("false", [("launcher", 1), ("node", 4)]),
+        ("true", 4, [("launcher", 1), ("node", 3)]),
+        ("false", 4, [("launcher", 1), ("node", 4)]),
+        ("true", 1, [("launcher", 1), ("node", 1)]),
     ],
 )
-def test_a_launcher_may_be_one_of_the_nodes(as_node: str, wanted: list[tuple[str, int]]) -> None:
+def test_a_launcher_may_be_one_of_the_nodes(as_node: str, nodes: int, wanted: list[tuple[str, int]]) -> None:
     mpi = runtime(
         replicated("launcher", "node", step="trainer"),
         replicated("node", "node"),
-        policy=f"mlPolicy: {{numNodes: 4, mpi: {{runLauncherAsNode: {as_node}}}}}",
+        policy=f"mlPolicy: {{numNodes: {nodes}, mpi: {{runLauncherAsNode: {as_node}}}}}",
     )
     assert sets(train(REF, mpi)) == wanted
 
