@@ -182,10 +182,17 @@ class RootHolder:
 
 @dataclass(frozen=True, slots=True)
 class PoolLink:
-    """The replica that has a pool's stream, "" for none; bindings that the agent has not answered."""
+    """How a pool is joined to the federation.
+
+    Attributes:
+        replica: that has its stream, "" for none.
+        unacknowledged: bindings that the agent has not answered.
+        awaited: the store was restored, and the pool has not come back since; nothing is bound before it has.
+    """
 
     replica: str
     unacknowledged: int
+    awaited: bool = False
 
 
 class Standing(Protocol):

@@ -129,6 +129,11 @@ def _degraded_pools(pools: Sequence[PoolView], links: Mapping[PoolName, PoolLink
     for view in pools:
         if view.health is not PoolHealth.HEALTHY:
             yield f"pool {view.name} is {_HEALTH.get(view.health, 'unknown')}: {view.message or 'gets no new work'}"
+        if view.name in links and links[view.name].awaited:
+            yield (
+                f"nothing is bound before pool {view.name} has come back after the restore of the store; if its "
+                f"machines are dead: hanse leave {view.name} --force --vouch-dead"
+            )
         waiting = links[view.name].unacknowledged if view.name in links else 0
         if waiting > UNACKNOWLEDGED_TOO_MANY:
             yield f"pool {view.name}: its agent has not answered {waiting:,} decisions"

@@ -23,6 +23,7 @@ from hanse.cli.commands import (
     logs,
     processes,
     queues,
+    restoring,
     sim,
     simcluster,
     status,
@@ -53,7 +54,7 @@ GROUPS: Final = {
         "convert",
     ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "drain", "leave", "queues", "queue", "apply", "import"),
-    "Federations": ("status", "demo", "up", "global", "agent", "sim", "sim-cluster"),
+    "Federations": ("status", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
     "This command": ("completion", "version"),
 }
 
@@ -154,6 +155,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "up": federation.up,
     "global": processes.global_replica,
     "agent": processes.agent,
+    "restored": restoring.restored,
     "sim-cluster": simcluster.sim_cluster,
     "completion": completion.completion,
     "version": version.version,

@@ -44,10 +44,11 @@ async def status(
     root: RootHolder = HELD,
     view: PoolView = OSLO,
     unacknowledged: int = 0,
+    awaited: bool = False,
     replicas: int = 1,
 ) -> pb.FederationStatus:
     info = pb.ServerInfo(replicas=[pb.Replica(id=f"r{n}") for n in range(replicas)])
-    standing = WrittenStanding(vitals, root, PoolLink("r0", unacknowledged))
+    standing = WrittenStanding(vitals, root, PoolLink("r0", unacknowledged, awaited))
     return await federation_status(info, WrittenFleet(view), standing)
 
 
@@ -85,6 +86,7 @@ async def test_fractions_are_of_the_last_minute_and_counts_of_the_whole_life() -
             {"view": replace(OSLO, health=PoolHealth.STALE, message="too old")},
             "pool oslo is stale: too old",
         ),
+        ({"awaited": True}, "nothing is bound before pool oslo has come back"),
         ({"unacknowledged": 900}, "pool oslo: its agent has not answered 900 decisions"),
     ],
 )

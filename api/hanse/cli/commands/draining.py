@@ -55,14 +55,14 @@ def drain(
     session.say(message_to_json(found), lambda paper: pool_page(found, paper))
 
 
-def length_s(text: str) -> int:
-    """Seconds that a user means by `90s`, `30m`, `1d6h`.
+def length_s(text: str, flag: str = "--deadline") -> int:
+    """Seconds that a user means by `90s`, `30m`, `1d6h` after a flag.
 
     Raises:
         WrongUse: it is no length.
     """
     if not _LENGTH.fullmatch(text):
-        raise WrongUse(f"--deadline: {text!r} is not a length; write 90s, 30m or 1d6h")
+        raise WrongUse(f"{flag}: {text!r} is not a length; write 90s, 30m or 1d6h")
     return sum(int(number) * _UNITS_S[unit] for number, unit in re.findall(r"(\d+)([smhd])", text))
 
 

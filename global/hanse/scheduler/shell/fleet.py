@@ -146,9 +146,10 @@ class Fleet:
 
     def links(self) -> dict[PoolName, ports.PoolLink]:
         """See ports.Standing."""
+        world, missing = self._world, set(self._world.missing())
         return {
-            name: ports.PoolLink(self._world.attached_to(name), self._world.ledger(name).unacknowledged())
-            for name in self._world.pool_names()
+            name: ports.PoolLink(world.attached_to(name), world.ledger(name).unacknowledged(), name in missing)
+            for name in world.pool_names()
         }
 
     def _figures_of(self, pool: PoolName, shape: Shape) -> "_Figures":

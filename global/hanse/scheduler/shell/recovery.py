@@ -10,15 +10,54 @@ after the backup was made is not waited for, since nothing in the store speaks o
 first.
 """
 
+import asyncio
 import logging
+from typing import Final, NamedTuple
 
 from hanse.model.errors import FailedPrecondition
 from hanse.model.fence import Epoch
 from hanse.model.ids import PoolName
 from hanse.store import keys
-from hanse.store.contract import Committed, ModRevisionIs, Put, Store, StoreUnavailable, Txn
+from hanse.store.contract import Committed, ModRevisionIs, Put, Store, StoreUnavailable, Txn, prefix_end
+
+REPLICAS_LOOK_EVERY_S: Final = 0.5
 
 log = logging.getLogger(__name__)
+
+
+class NewLife(NamedTuple):
+    """A life of the store that has begun, and the pools that are waited for, by name."""
+
+    incarnation: int
+    pools: tuple[PoolName, ...]
+
+
+async def begin_new_life(store: Store, *, wait_s: float) -> NewLife:
+    """What an operator does after a restore, and before any replica starts.
+
+    A lease that was in the backup begins anew when the backup is restored, so the replicas of that time are members
+    for a while.
+
+    Args:
+        wait_s: how long they may be members.
+
+    Raises:
+        FailedPrecondition: a replica is a member still; and as `raise_incarnation`.
+    """
+    ends_s = asyncio.get_running_loop().time() + wait_s
+    while members := await _named(store, keys.REPLICAS):
+        if asyncio.get_running_loop().time() > ends_s:
+            what = f"{', '.join(members)} of this store still runs; end every replica, then ask again"
+            raise FailedPrecondition(what, reason="STORE_IN_USE")
+        await asyncio.sleep(REPLICAS_LOOK_EVERY_S)
+    incarnation = await raise_incarnation(store)
+    return NewLife(incarnation, tuple(PoolName(name) for name in await _named(store, keys.POOLS)))
+
+
+async def _named(store: Store, prefix: str) -> list[str]:
+    """The names that have keys below a prefix."""
+    found = await store.range(prefix, prefix_end(prefix), keys_only=True)
+    return sorted({kv.key.removeprefix(prefix).partition("/")[0] for kv in found.items})
 
 
 async def raise_incarnation(store: Store) -> int:
