@@ -6,7 +6,7 @@ import pytest
 
 from e2e.agreement import check_agrees, submit
 from e2e.control_plane import ControlPlane, control_plane
-from e2e.controllers import JOBSET, controllers
+from e2e.controllers import JOBSET, TRAINING_OPERATOR, controllers
 from e2e.played import played_controllers
 
 RUNTIME_CLASS = {
@@ -23,10 +23,12 @@ def served() -> Iterator[ControlPlane]:
     """A control plane whose controllers make pods of these kinds; no node is there, and none is needed."""
     with control_plane() as plane:
         plane.call("POST", "/apis/node.k8s.io/v1/runtimeclasses", RUNTIME_CLASS)
-        with controllers(plane, [JOBSET]), played_controllers(plane):
+        with controllers(plane, [JOBSET, TRAINING_OPERATOR]), played_controllers(plane):
             yield plane
 
 
-@pytest.mark.parametrize("manifest", "job job-pod-level job-kai jobset volcano".split())
+@pytest.mark.parametrize(
+    "manifest", "job job-pod-level job-kai jobset volcano pytorch pytorch-elastic tf xgboost paddle jax".split()
+)
 def test_pods_are_those_that_the_manifest_was_read_as(served: ControlPlane, manifest: str) -> None:
     check_agrees(submit(served, manifest))
