@@ -1,7 +1,8 @@
-"""Who may call: static bearer tokens from a file, one principal each.
+"""Who may call: static bearer tokens from a file, one principal each, or certificates (see `hanse.kit.tls`).
 
-The door to the outside comes later; this much exists so that its rule can hold from the first day: a server that can
-be reached from elsewhere asks everybody who they are. Only digests of tokens are kept.
+A server that can be reached from elsewhere asks everybody who they are. Only digests of tokens are kept. Where
+certificates are asked for, a user's certificate is enough for the API; one that names nobody needs a token beside it,
+and one of an agent or a replica opens no method of the API.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from hanse.apiserver.context import ANONYMOUS
+from hanse.kit.tls import Identity, Kind
 from hanse.model.errors import FailedPrecondition, InvalidArgument, PermissionDenied
 
 TOKENS_MAX: Final = 10_000
@@ -25,18 +27,41 @@ _SCHEME: Final = "bearer "
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Principals by the digest of their token; empty for a server that trusts everybody who reaches it."""
+    """What a server asks for.
+
+    Attributes:
+        principals: by the digest of their token.
+        certificates: everybody shows one that the server's authority has signed.
+    """
 
     principals: Mapping[bytes, str] = field(default_factory=dict)
+    certificates: bool = False
 
-    def principal(self, authorization: str) -> str:
-        """Who calls, by the value of the `authorization` metadata.
+    @property
+    def open(self) -> bool:
+        """The server trusts everybody who reaches it."""
+        return not self.principals and not self.certificates
+
+    def principal(self, authorization: str, shown: Identity | None = None) -> str:
+        """Who calls, by the value of the `authorization` metadata and the certificate.
 
         Raises:
             PermissionDenied: reason UNAUTHENTICATED.
         """
-        if not self.principals:
+        if self.open:
             return ANONYMOUS
+        if shown is not None and shown.kind is not Kind.USER:
+            raise PermissionDenied(
+                f"the certificate is of {shown}, and opens no API; call with one of hanse://user/NAME",
+                reason=UNAUTHENTICATED,
+            )
+        if shown is not None and not authorization:
+            return shown.name
+        if not self.principals:
+            raise PermissionDenied(
+                "the certificate names no user; call with one whose alternative names have hanse://user/NAME",
+                reason=UNAUTHENTICATED,
+            )
         if not authorization.lower().startswith(_SCHEME):
             raise PermissionDenied(
                 "this server asks for a token: set HANSE_TOKEN, or send `authorization: Bearer TOKEN`",
@@ -104,10 +129,10 @@ def check_listen(listen: str, credentials: Credentials) -> None:
             reason="LISTEN_INVALID",
             path="listen",
         )
-    if not credentials.principals and not is_loopback(host):
+    if credentials.open and not is_loopback(host):
         raise FailedPrecondition(
             f"refusing to listen on {listen}, which others can reach, without credentials; "
-            "configure a token file, or listen on 127.0.0.1",
+            "configure a token file or an authority for certificates, or listen on 127.0.0.1",
             reason="CREDENTIALS_MISSING",
             path="listen",
         )

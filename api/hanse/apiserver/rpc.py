@@ -28,6 +28,7 @@ from hanse.apiserver.failures import told
 from hanse.apiserver.settings import ApiSettings
 from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
+from hanse.kit.tls import identity_of
 from hanse.model.errors import HanseError, ResourceExhausted
 from hanse.wire.errors import DOMAIN, code_of
 from hanse.wire.errors import UNAUTHENTICATED as UNAUTHENTICATED_CODE
@@ -64,10 +65,11 @@ class Gate:
     def enter(self, context: Context) -> CallContext:
         """Who calls. Raises PermissionDenied."""
         metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
+        shown = identity_of(context.auth_context()) if self._credentials.certificates else None
         left_s = context.time_remaining()
         trace = metadata.get("traceparent", "")
         return CallContext(
-            principal=self._credentials.principal(metadata.get("authorization", "")),
+            principal=self._credentials.principal(metadata.get("authorization", ""), shown),
             peer=context.peer(),
             deadline_s=None if left_s is None or left_s > self._settings.call_deadline_s else max(0.0, left_s),
             trace=trace if _TRACEPARENT.fullmatch(trace) else "",

@@ -29,6 +29,7 @@ from hanse.apiserver.door import Door
 from hanse.apiserver.rpc import Gate, handlers
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.settings import DEFAULT_LISTEN
+from hanse.kit.tls import TlsFiles, server_credentials
 from hanse.model.errors import Unavailable
 from hanse.wire.limits import BATCH_BYTES_MAX, MESSAGE_BYTES_MAX
 
@@ -79,6 +80,7 @@ async def serve(
     *,
     listen: str = DEFAULT_LISTEN,
     credentials: Credentials = NO_CREDENTIALS,
+    tls: TlsFiles | None = None,
     beside: Callable[[grpc.aio.Server], None] = lambda server: None,
     ready: Callable[[], bool] | None = None,
 ) -> AsyncIterator[Serving]:
@@ -87,22 +89,24 @@ async def serve(
     Args:
         services: of the API; None serves only what is beside it.
         listen: HOST:PORT; port 0 takes a free one.
+        tls: the server's files; in clear without. Those who show certificates need no token for what is beside.
         beside: adds services of other packages to the same port (links, simulated clusters).
         ready: whether calls should be sent here, looked at again and again; None: always.
 
     Raises:
         FailedPrecondition: reason CREDENTIALS_MISSING.
+        InvalidArgument: reason TLS_INVALID.
         Unavailable: reason ADDRESS_UNUSABLE.
     """
     check_listen(listen, credentials)
-    door = [Door(credentials)] if credentials.principals else []
+    door = [Door(credentials)] if credentials.principals and not credentials.certificates else []
     server = grpc.aio.server(options=_OPTIONS, interceptors=door)
     names = _add(server, services, credentials)
     beside(server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    port = _bind(server, listen)
+    port = _bind(server, listen, tls)
     await server.start()
     await _say(healthy, (LIVENESS,), serving=True)
     await _say(healthy, ("", *names), serving=ready is None or ready())
@@ -143,9 +147,10 @@ async def _say(healthy: Any, names: Sequence[str], *, serving: bool) -> None:  #
         await healthy.set(name, response.SERVING if serving else response.NOT_SERVING)
 
 
-def _bind(server: grpc.aio.Server, listen: str) -> int:
+def _bind(server: grpc.aio.Server, listen: str, tls: TlsFiles | None) -> int:
+    safe = server_credentials(tls) if tls is not None else None
     try:
-        port = server.add_insecure_port(listen)
+        port = server.add_insecure_port(listen) if safe is None else server.add_secure_port(listen, safe)
     except RuntimeError:
         port = 0
     if not port:

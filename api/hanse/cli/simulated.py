@@ -51,7 +51,7 @@ async def _call(server: str, request: object) -> "PathResponse":
 
     import grpc
 
-    from hanse.client.address import TOKEN_VARIABLE, server_address
+    from hanse.client.address import TOKEN_VARIABLE, server_address, tls_files
     from hanse.client.calls import Connection, Terms
     from hanse.sim.v1 import sim_pb2, sim_pb2_grpc
 
@@ -60,6 +60,7 @@ async def _call(server: str, request: object) -> "PathResponse":
         token=os.environ.get(TOKEN_VARIABLE, ""),
         terms=Terms(),
         rng=random.SystemRandom(),
+        tls=tls_files(os.environ),
     )
     stub: sim_pb2_grpc.SimServiceAsyncStub = sim_pb2_grpc.SimServiceStub(connection.channel)
     try:

@@ -1,8 +1,10 @@
-"""Where the server is: an argument, or HANSE_SERVER, or the default."""
+"""Where the server is: an argument, or HANSE_SERVER, or the default; and how it is spoken to."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final
 
+from hanse.kit.tls import TlsFiles
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 
@@ -10,6 +12,9 @@ DEFAULT_PORT: Final = 7311
 DEFAULT_SERVER: Final = f"127.0.0.1:{DEFAULT_PORT}"
 SERVER_VARIABLE: Final = "HANSE_SERVER"
 TOKEN_VARIABLE: Final = "HANSE_TOKEN"
+CA_VARIABLE: Final = "HANSE_CA_FILE"
+CERT_VARIABLE: Final = "HANSE_CERT_FILE"
+KEY_VARIABLE: Final = "HANSE_KEY_FILE"
 
 
 def server_address(server: str | None, environment: Mapping[str, str]) -> str:
@@ -31,3 +36,11 @@ def server_address(server: str | None, environment: Mapping[str, str]) -> str:
             path="server",
         )
     return f"{host}:{port}"
+
+
+def tls_files(environment: Mapping[str, str]) -> TlsFiles | None:
+    """The files that HANSE_CA_FILE, HANSE_CERT_FILE and HANSE_KEY_FILE name; None if none of them is set."""
+    ca, cert, key = (
+        Path(text) if (text := environment.get(name)) else None for name in (CA_VARIABLE, CERT_VARIABLE, KEY_VARIABLE)
+    )
+    return None if ca is cert is key is None else TlsFiles(ca, cert, key)

@@ -33,13 +33,14 @@ from hanse.api.v1 import (
     server_service_pb2,
     server_service_pb2_grpc,
 )
-from hanse.client.address import TOKEN_VARIABLE, server_address
+from hanse.client.address import TOKEN_VARIABLE, server_address, tls_files
 from hanse.client.calls import DEADLINE_S, TRIES_MAX, Connection, Terms
 from hanse.client.files import read_jobs
 from hanse.client.objects import ConfigSource, objects_of
 from hanse.client.submission import JobSource, Submission, batches, order_of
 from hanse.client.waiting import Until, far_enough, parse_until
 from hanse.client.watching import follow_events, watch_jobs
+from hanse.kit.tls import TlsFiles
 from hanse.model.errors import Unavailable
 from hanse.model.lifecycle import State
 
@@ -56,6 +57,8 @@ class AsyncClient:
     Args:
         server: HOST:PORT; None for HANSE_SERVER, or 127.0.0.1:7311.
         token: bearer token; None for HANSE_TOKEN, or none.
+        tls: files of an encrypted connection; None for HANSE_CA_FILE, HANSE_CERT_FILE and HANSE_KEY_FILE, or in clear
+            if none of these is set.
         deadline_s: of a call with all its repetitions.
         tries_max: how often a call that found nobody is made in all.
         rng: source of request ids and of jitter.
@@ -66,6 +69,7 @@ class AsyncClient:
         server: str | None = None,
         *,
         token: str | None = None,
+        tls: TlsFiles | None = None,
         deadline_s: float = DEADLINE_S,
         tries_max: int = TRIES_MAX,
         rng: random.Random | None = None,
@@ -75,6 +79,7 @@ class AsyncClient:
             token=os.environ.get(TOKEN_VARIABLE, "") if token is None else token,
             terms=Terms(deadline_s, tries_max),
             rng=rng or random.SystemRandom(),
+            tls=tls_files(os.environ) if tls is None else tls,
         )
 
     @property

@@ -30,6 +30,7 @@ from hanse.client.calls import DEADLINE_S, TRIES_MAX
 from hanse.client.objects import ConfigSource
 from hanse.client.submission import JobSource, Submission
 from hanse.client.waiting import Until
+from hanse.kit.tls import TlsFiles
 from hanse.model.lifecycle import State
 
 if TYPE_CHECKING:
@@ -49,11 +50,12 @@ class Client:
         server: str | None = None,
         *,
         token: str | None = None,
+        tls: TlsFiles | None = None,
         deadline_s: float = DEADLINE_S,
         tries_max: int = TRIES_MAX,
         rng: random.Random | None = None,
     ) -> None:
-        self._client = AsyncClient(server, token=token, deadline_s=deadline_s, tries_max=tries_max, rng=rng)
+        self._client = AsyncClient(server, token=token, tls=tls, deadline_s=deadline_s, tries_max=tries_max, rng=rng)
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._serve, name="hanse-client", daemon=True)

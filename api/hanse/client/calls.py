@@ -13,6 +13,8 @@ from typing import Final, TypeAlias, TypeVar
 import grpc
 
 from hanse.client.failures import error_from_call
+from hanse.kit.tls import TlsFiles
+from hanse.kit.tls import channel as opened
 from hanse.model.errors import HanseError, Unavailable
 
 Request = TypeVar("Request")
@@ -59,8 +61,11 @@ class Terms:
 class Connection:
     """A channel to one server, opened by the first call."""
 
-    def __init__(self, server: str, *, token: str, terms: Terms, rng: random.Random) -> None:
+    def __init__(
+        self, server: str, *, token: str, terms: Terms, rng: random.Random, tls: TlsFiles | None = None
+    ) -> None:
         self.server = server
+        self._tls = tls
         self.terms = terms
         self._rng = rng
         self.metadata = (("authorization", f"Bearer {token}"),) if token else ()
@@ -69,7 +74,7 @@ class Connection:
     @property
     def channel(self) -> grpc.aio.Channel:
         if self._channel is None:
-            self._channel = grpc.aio.insecure_channel(self.server, options=_OPTIONS)
+            self._channel = opened(self.server, self._tls, _OPTIONS)
         return self._channel
 
     async def close(self) -> None:

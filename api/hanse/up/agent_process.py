@@ -43,7 +43,9 @@ async def run_agents(
         HanseError: the settings cannot be used.
     """
     _check_names(settings)
-    token = read_token(settings.token_file)
+    token, tls = read_token(settings.token_file), settings.tls
+    if tls is not None:
+        tls.check(server=False)
     addresses = [checked_address(text) for text in settings.replicas]
     bus = opened_bus(settings.bus, random.Random(rng.getrandbits(64)))
     async with AsyncExitStack() as stack:
@@ -51,7 +53,7 @@ async def run_agents(
         turns = asyncio.Semaphore(LISTS_AT_ONCE)
         for number, pool in enumerate(settings.pools, start=first_replica(settings)):
             port = cluster_port(settings, pool, stack, random.Random(rng.getrandbits(64)))
-            dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token)
+            dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token, tls=tls)
             own = random.Random(rng.getrandbits(64))
             work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own, turns=turns)
             tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))

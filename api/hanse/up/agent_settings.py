@@ -10,10 +10,11 @@ from pydantic_settings import NoDecode
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.core.scores import TERMS_MAX, WEIGHT_MAX, ScoreTerm
 from hanse.agent.shell.config import SUMMARY_INTERVAL_LEAST_S, AgentConfig
+from hanse.kit.tls import TlsFiles
 from hanse.model.ids import PoolName
 from hanse.model.placement import Level
 from hanse.up.fleet_file import LabelKey, Labels, LabelValue, Name
-from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Split, Texts, setting
+from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Split, Texts, setting, tls_of
 
 _REAL: Final = KubernetesSettings()
 _AGENT: Final = AgentConfig(PoolName("default"))
@@ -140,6 +141,18 @@ class AgentSettings(ProcessSettings):
         "File that holds the token which is shown to the replicas.",
         why="Needed where they have a `tokens_file`.",
     )
+    tls_ca_file: Path | None = setting(
+        None,
+        "PEM file of the authority whose certificates the replicas have to show. None, and no certificate of its own:"
+        " it speaks in clear.",
+        why="Needed where the replicas have a `tls_cert_file`.",
+    )
+    tls_cert_file: Path | None = setting(
+        None,
+        "PEM file of the certificate that this agent shows; it names its pool, `hanse://agent/POOL`.",
+        why="Needed where the replicas have a `tls_ca_file`. Such a process has the agent of one pool.",
+    )
+    tls_key_file: Path | None = setting(None, "PEM file of its key.", why="It goes with the certificate.")
     summary_min_interval_s: float = setting(
         _AGENT.summary_min_interval_s,
         "Changes within so many seconds of a summary go into the next one.",
@@ -235,6 +248,11 @@ class AgentSettings(ProcessSettings):
     details_max: int = setting(
         _AGENT.details_max, "Questions that are answered at a time.", why="People ask them.", ge=1, le=10_000
     )
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The files of this end; None speaks in clear."""
+        return tls_of(self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
 
     def agent_config(self, pool: PoolSettings) -> AgentConfig:
         """What the agent of a pool takes from here."""

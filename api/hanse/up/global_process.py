@@ -14,6 +14,7 @@ import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import Final
 
 import grpc
@@ -69,18 +70,27 @@ async def run_global(
     async with AsyncExitStack() as stack:
         store = await opened_store(settings.store, clock, _fork(rng))
         stack.push_async_callback(store.close)
-        peers = GrpcPeers(settings.federation, token=token)
+        peers = GrpcPeers(settings.federation, token=token, tls=settings.tls)
         stack.push_async_callback(peers.close)
         archive = opened_archive(settings.archive_dir, name, clock)
         seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers, archive)
         services = await _api(settings, name, store, clock, rng, seat, stack)
 
         def beside(server: grpc.aio.Server) -> None:
-            link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(seat), server)
-            peer_pb2_grpc.add_PeerServiceServicer_to_server(PeerService(lambda: seat.replica), server)
+            shown = credentials.certificates
+            link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(seat, certificates=shown), server)
+            peers_served = PeerService(lambda: seat.replica, certificates=shown)
+            peer_pb2_grpc.add_PeerServiceServicer_to_server(peers_served, server)
 
         serving = await stack.enter_async_context(
-            serve(services, listen=settings.listen, credentials=credentials, beside=beside, ready=lambda: seat.ready)
+            serve(
+                services,
+                listen=settings.listen,
+                credentials=credentials,
+                tls=settings.tls,
+                beside=beside,
+                ready=lambda: seat.ready,
+            )
         )
         seat.listens_at(_advertised(settings, serving.address))
         log.info("global_started", extra={"replica": name, "address": serving.address, "store": store_kind(settings)})
@@ -167,7 +177,10 @@ def replica_name(given: str) -> str:
 
 def _credentials(settings: GlobalSettings) -> Credentials:
     """Checked before anything is opened: a mistake here should touch nothing."""
-    credentials = read_tokens(settings.tokens_file) if settings.tokens_file is not None else Credentials()
+    found = read_tokens(settings.tokens_file) if settings.tokens_file is not None else Credentials()
+    if settings.tls is not None:
+        settings.tls.check(server=True)
+    credentials = replace(found, certificates=settings.tls_ca_file is not None)
     check_listen(settings.listen, credentials)
     if not settings.scheduler and not settings.api:
         raise InvalidArgument("a replica without scheduler and API has nothing to do; leave one in", path="--no-api")

@@ -7,13 +7,14 @@ from typing import Annotated, ClassVar, Final
 from pydantic import AfterValidator
 
 from hanse.apiserver.settings import DEFAULT_LISTEN, ApiSettings
+from hanse.kit.tls import TlsFiles
 from hanse.model.ids import ReplicaId
 from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.replica import ReplicaConfig
 from hanse.up.link_costs import checked_links, links_of
 from hanse.up.retention_settings import age_setting, archive_setting, jobs_max_setting
-from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Texts, setting
+from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Texts, setting, tls_of
 
 _API: Final = ApiSettings()
 _LIMITS: Final = Limits()
@@ -96,6 +97,18 @@ class GlobalSettings(ProcessSettings):
         None,
         "File that holds the token which this replica shows to the others.",
         why="Needed where the others have a `tokens_file`.",
+    )
+    tls_cert_file: Path | None = setting(
+        None,
+        "PEM file of the certificate that this replica shows, to callers, agents and other replicas. None: it speaks"
+        " in clear.",
+        why="The loopback needs none. Beyond it tokens and job specs would travel readable.",
+    )
+    tls_key_file: Path | None = setting(None, "PEM file of its key.", why="It goes with the certificate.")
+    tls_ca_file: Path | None = setting(
+        None,
+        "PEM file of the authority whose certificates all others have to show. None: they show none.",
+        why="With it an agent speaks for its own pool alone; `docs/reference/tls.md` says whom a certificate names.",
     )
     lease_ttl_s: float = setting(
         _REPLICA.lease_ttl_s,
@@ -209,6 +222,11 @@ class GlobalSettings(ProcessSettings):
         gt=0,
         le=3_600,
     )
+
+    @property
+    def tls(self) -> TlsFiles | None:
+        """The files of this end; None speaks in clear."""
+        return tls_of(self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
 
     def replica_config(self, name: str) -> ReplicaConfig:
         """What a replica of that name takes from here."""

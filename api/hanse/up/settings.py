@@ -30,6 +30,7 @@ from pydantic_settings import (
 
 from hanse.kit.logs import LogFormat
 from hanse.kit.telemetry.running import TRACE_RATIO, TelemetryConfig, telemetry_config
+from hanse.kit.tls import TlsFiles
 from hanse.model.errors import InvalidArgument
 from hanse.up.fleet_refusals import first_refusal, hint
 from hanse.up.fleet_text import field_lines, only_document, plain
@@ -146,6 +147,11 @@ class ProcessSettings(BaseSettings):
             trace_ratio=self.trace_ratio,
             ratio_unless_told=self.TRACED_UNLESS_TOLD,
         )
+
+
+def tls_of(ca: Path | None, cert: Path | None, key: Path | None) -> TlsFiles | None:
+    """The files of one end of a connection; None if none is named."""
+    return None if ca is cert is key is None else TlsFiles(ca, cert, key)
 
 
 COMMON_FLAGS: Final = {"log_level": "--log-level", "log_format": "--log-format"}

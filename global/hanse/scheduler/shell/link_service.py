@@ -1,14 +1,21 @@
-"""hanse.link.v1 over gRPC, the replica's side: one bidirectional stream for each agent."""
+"""hanse.link.v1 over gRPC, the replica's side: one bidirectional stream for each agent.
+
+Where certificates are asked for, an agent speaks for the pool that its own names, and for no other.
+"""
 
 from collections.abc import AsyncIterator
-from typing import Protocol
+from typing import Final, Protocol
 
 import grpc
 
 from hanse.kit.stream import StreamClosed
+from hanse.kit.tls import Identity, Kind, identity_of
 from hanse.link.v1 import link_pb2 as pb
 from hanse.link.v1 import link_pb2_grpc
 from hanse.scheduler.shell.session import AgentStream
+
+NOT_YOUR_POOL: Final = "NOT_YOUR_POOL"
+POOL_CHARS_SHOWN: Final = 64
 
 
 class ServesLinks(Protocol):
@@ -22,8 +29,11 @@ class ServesLinks(Protocol):
 class _ServerEnd:
     """The replica's end of a stream; the call ends when its handler returns."""
 
-    def __init__(self, context: "grpc.aio.ServicerContext[pb.AttachRequest, pb.AttachResponse]") -> None:
+    def __init__(
+        self, context: "grpc.aio.ServicerContext[pb.AttachRequest, pb.AttachResponse]", pool: str | None
+    ) -> None:
         self._context = context
+        self._pool = pool
         self._closed = False
 
     async def send(self, message: pb.AttachResponse) -> None:
@@ -43,6 +53,11 @@ class _ServerEnd:
             raise StreamClosed(f"the agent has gone: {error}") from None
         if not isinstance(message, pb.AttachRequest):
             raise StreamClosed("the agent has ended the stream")
+        if self._pool is not None and message.HasField("hello") and message.hello.pool != self._pool:
+            asked = message.hello.pool[:POOL_CHARS_SHOWN]
+            said = f"the certificate is of the agent of {self._pool}, not of {asked!r}"
+            await self.send(pb.AttachResponse(refusal=pb.Refusal(reason=NOT_YOUR_POOL, message=said, retry=False)))
+            raise StreamClosed(said)
         return message
 
     def close(self) -> None:
@@ -50,10 +65,15 @@ class _ServerEnd:
 
 
 class LinkService(link_pb2_grpc.LinkServiceServicer):
-    """Hands every stream to the replica."""
+    """Hands every stream to the replica.
 
-    def __init__(self, replica: ServesLinks) -> None:
+    Args:
+        certificates: every agent shows one, and it names the agent's pool.
+    """
+
+    def __init__(self, replica: ServesLinks, *, certificates: bool = False) -> None:
         self._replica = replica
+        self._certificates = certificates
 
     async def Attach(  # type: ignore[override]  # noqa: N802 - the name is the proto's
         self,
@@ -61,4 +81,12 @@ class LinkService(link_pb2_grpc.LinkServiceServicer):
         context: "grpc.aio.ServicerContext[pb.AttachRequest, pb.AttachResponse]",
     ) -> None:
         """See hanse.link.v1.LinkService."""
-        await self._replica.serve_link(_ServerEnd(context))
+        shown = identity_of(context.auth_context()) if self._certificates else None
+        if self._certificates and (shown is None or shown.kind is not Kind.AGENT):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, _no_agent(shown))
+        await self._replica.serve_link(_ServerEnd(context, shown.name if shown is not None else None))
+
+
+def _no_agent(shown: Identity | None) -> str:
+    what = "names nobody" if shown is None else f"is of {shown}"
+    return f"the certificate {what}; an agent attaches with one of hanse://agent/POOL"

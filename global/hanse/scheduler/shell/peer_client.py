@@ -11,6 +11,8 @@ from typing import Final
 import grpc
 
 from hanse.kit.stream import StreamClosed
+from hanse.kit.tls import TlsFiles
+from hanse.kit.tls import channel as opened
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
 from hanse.model.detail import DetailReply, Question
@@ -49,8 +51,9 @@ class GrpcPeers:
         token: shown to peers; "" for none.
     """
 
-    def __init__(self, federation: str, *, token: str = "") -> None:
+    def __init__(self, federation: str, *, token: str = "", tls: TlsFiles | None = None) -> None:
         self._federation = federation
+        self._tls = tls
         self._metadata: _Metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._peers: dict[str, _GrpcPeer] = {}
         self._closing: set[asyncio.Task[None]] = set()
@@ -59,7 +62,7 @@ class GrpcPeers:
         """See `peers.Peers`."""
         found = self._peers.get(address)
         if found is None:
-            found = self._peers[address] = _GrpcPeer(address, self._federation, self._metadata)
+            found = self._peers[address] = _GrpcPeer(address, self._federation, self._metadata, self._tls)
         return found
 
     def keep(self, addresses: Sequence[str]) -> None:
@@ -76,12 +79,19 @@ class GrpcPeers:
 
 
 class _GrpcPeer:
-    def __init__(self, address: str, federation: str, metadata: _Metadata) -> None:
+    def __init__(self, address: str, federation: str, metadata: _Metadata, tls: TlsFiles | None) -> None:
         self._address = address
         self._federation = federation
         self._metadata = metadata
-        self._channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
-        self._stub: peer_pb2_grpc.PeerServiceAsyncStub = peer_pb2_grpc.PeerServiceStub(self._channel)
+        self._tls = tls
+        self._opened: grpc.aio.Channel | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    @property
+    def _stub(self) -> "peer_pb2_grpc.PeerServiceAsyncStub":
+        if self._opened is None:
+            self._opened = opened(self._address, self._tls, _OPTIONS)
+        return peer_pb2_grpc.PeerServiceStub(self._opened)
 
     def pool(self, name: PoolName) -> Asked:
         return _Pool(self, name)
@@ -109,7 +119,8 @@ class _GrpcPeer:
         return _Answers(self, call)
 
     async def close(self) -> None:
-        await self._channel.close(None)
+        self._hang_up()
+        await asyncio.gather(*self._closing)
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
@@ -117,9 +128,23 @@ class _GrpcPeer:
         try:
             yield
         except grpc.aio.AioRpcError as error:
+            self._redial(error)
             raise StreamClosed(f"replica at {self._address}: {error.details() or error.code().name}") from None
         except (grpc.aio.UsageError, InvalidArgument) as error:
             raise StreamClosed(f"replica at {self._address}: {error}") from None
+
+    def _redial(self, error: grpc.aio.AioRpcError) -> None:
+        """A certificate may have been renewed since the channel was opened, and a channel keeps the one it has."""
+        if self._tls is not None and error.code() is grpc.StatusCode.UNAVAILABLE:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        """The next call opens a channel."""
+        channel, self._opened = self._opened, None
+        if channel is not None:
+            task = asyncio.get_running_loop().create_task(channel.close(None), name="peer-channel-close")
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
 
     async def read(self, call: "grpc.aio.UnaryStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]") -> DetailReply:
         with self._errors():

@@ -5,11 +5,12 @@ so two replicas that believe of each other that they have an agent cannot send i
 """
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import grpc
 
 from hanse.kit.stream import StreamClosed
+from hanse.kit.tls import Kind, identity_of
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
 from hanse.model.errors import InvalidArgument
@@ -58,10 +59,25 @@ class Answering(Protocol):
 
 
 class PeerService(peer_pb2_grpc.PeerServiceServicer):
-    """Answers for the replica that sits here at the moment."""
+    """Answers for the replica that sits here at the moment.
 
-    def __init__(self, replica: Callable[[], Answering]) -> None:
+    Args:
+        certificates: only those are answered whose certificate names a replica.
+    """
+
+    def __init__(self, replica: Callable[[], Answering], *, certificates: bool = False) -> None:
         self._replica = replica
+        self._certificates = certificates
+
+    async def _asked(self, context: "grpc.aio.ServicerContext[Any, Any]", federation: str) -> Answering:
+        """The replica, if the call is of one of its federation; else the call is refused."""
+        shown = identity_of(context.auth_context()) if self._certificates else None
+        if self._certificates and (shown is None or shown.kind is not Kind.REPLICA):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, f"only a replica may ask this, not {shown}")
+        replica = self._replica()
+        if federation != replica.federation:
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(federation, replica.federation))
+        return replica
 
     async def AskPool(  # noqa: N802 - the name is the proto's
         self,
@@ -69,9 +85,7 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         context: "grpc.aio.ServicerContext[pb.AskPoolRequest, pb.AskPoolResponse]",
     ) -> AsyncIterator[pb.AskPoolResponse]:
         """See hanse.link.v1.PeerService."""
-        replica = self._replica()
-        if request.federation != replica.federation:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        replica = await self._asked(context, request.federation)
         try:
             pool, question = ask_from_wire(request)
         except InvalidArgument as error:
@@ -96,9 +110,7 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         context: "grpc.aio.ServicerContext[pb.FetchSummariesRequest, pb.FetchSummariesResponse]",
     ) -> pb.FetchSummariesResponse:
         """See hanse.link.v1.PeerService."""
-        replica = self._replica()
-        if request.federation != replica.federation:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        replica = await self._asked(context, request.federation)
         try:
             known = fetch_from_wire(request)
         except InvalidArgument as error:
@@ -111,9 +123,7 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         context: "grpc.aio.ServicerContext[pb.FetchEventsRequest, pb.FetchEventsResponse]",
     ) -> pb.FetchEventsResponse:
         """See hanse.link.v1.PeerService."""
-        replica = self._replica()
-        if request.federation != replica.federation:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        replica = await self._asked(context, request.federation)
         try:
             query, cursor, limit = events_from_wire(request)
         except InvalidArgument as error:
@@ -126,9 +136,7 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         context: "grpc.aio.ServicerContext[pb.FetchVitalsRequest, pb.FetchVitalsResponse]",
     ) -> pb.FetchVitalsResponse:
         """See hanse.link.v1.PeerService."""
-        replica = self._replica()
-        if request.federation != replica.federation:
-            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(request.federation, replica.federation))
+        replica = await self._asked(context, request.federation)
         return vitals_to_wire(replica.vitals.tell())
 
 

@@ -13,8 +13,11 @@ from typing import Final
 import grpc
 
 from hanse.kit.stream import Stream, StreamClosed
+from hanse.kit.tls import TlsFiles
+from hanse.kit.tls import channel as opened
 from hanse.link.v1 import link_pb2 as pb
 from hanse.link.v1 import link_pb2_grpc
+from hanse.model.errors import InvalidArgument
 
 DIAL_DEADLINE_S: Final = 3.0
 MESSAGE_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -78,14 +81,22 @@ class Dialer:
     Args:
         addresses: HOST:PORT of every replica.
         token: shown to them; "" for none.
+        tls: this end's files, read at every dial; None dials in clear.
     """
 
     def __init__(
-        self, addresses: Sequence[str], *, first: int = 0, deadline_s: float = DIAL_DEADLINE_S, token: str = ""
+        self,
+        addresses: Sequence[str],
+        *,
+        first: int = 0,
+        deadline_s: float = DIAL_DEADLINE_S,
+        token: str = "",
+        tls: TlsFiles | None = None,
     ) -> None:
         if not addresses:
             raise ValueError("an agent needs the address of at least one replica")
         self._deadline_s = deadline_s
+        self._tls = tls
         self._metadata = (("authorization", f"Bearer {token}"),) if token else ()
         self._next = itertools.cycle([*addresses[first % len(addresses) :], *addresses[: first % len(addresses)]])
 
@@ -96,7 +107,10 @@ class Dialer:
             StreamClosed: it cannot be reached.
         """
         address = next(self._next)
-        channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        try:
+            channel = opened(address, self._tls, _OPTIONS)
+        except InvalidArgument as error:
+            raise StreamClosed(f"{address} is not dialled: {error}") from None
         try:
             async with asyncio.timeout(self._deadline_s):
                 await _connected(channel)
