@@ -3,15 +3,21 @@
 import base64
 import json
 import ssl
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
 CALL_TIMEOUT_S: Final = 20.0
+BUSY_TRIES_MAX: Final = 20
+BUSY_PAUSE_S: Final = 1.0
+"""As a server asks for."""
+
 MERGE: Final = "application/merge-patch+json"
 
 
@@ -30,7 +36,7 @@ class ApiServer:
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
     def call(self, method: str, path: str, body: object = None, *, form: str = MERGE) -> Any:
-        """A request; the answer's JSON.
+        """A request; the answer's JSON. A server that is busy, as with a CRD that was changed, is asked again.
 
         Raises:
             urllib.error.HTTPError: the server refuses it.
@@ -38,6 +44,16 @@ class ApiServer:
         data = None if body is None else json.dumps(body).encode()
         headers = {**self._headers, "Content-Type": form if method == "PATCH" else "application/json"}
         request = urllib.request.Request(self.address + path, data=data, headers=headers, method=method)
+        for _ in range(BUSY_TRIES_MAX):
+            try:
+                return self._answer(request)
+            except urllib.error.HTTPError as error:
+                if error.code != HTTPStatus.TOO_MANY_REQUESTS:
+                    raise
+                time.sleep(BUSY_PAUSE_S)
+        return self._answer(request)
+
+    def _answer(self, request: urllib.request.Request) -> Any:
         with urllib.request.urlopen(request, timeout=CALL_TIMEOUT_S, context=self._tls) as answer:
             return json.load(answer)
 
