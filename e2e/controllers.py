@@ -116,7 +116,11 @@ def _jobset(at: Place) -> Sequence[str]:
 
 
 def _lws(at: Place) -> Sequence[str]:
-    told = {"internalCertManagement": {"enable": False}, "clientConnection": {"qps": QPS, "burst": QPS}}
+    told = {
+        "internalCertManagement": {"enable": False},
+        "clientConnection": {"qps": QPS, "burst": QPS},
+        "webhook": {"port": at.webhooks, "host": LOCAL, "certDir": str(at.certs)},
+    }
     return [at.config("config.lws.x-k8s.io/v1alpha1", **told)]
 
 

@@ -14,6 +14,7 @@ from e2e import nodes
 from e2e.control_plane import PLAYED, ControlPlane
 from hanse.agent.cluster.kubernetes.api import Kubeconfig
 from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
+from hanse.agent.cluster.kubernetes.kinds import KNOWN, folder_of
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.port import ClusterPort, PodRun
 from hanse.model.beside import Need, NeedKind
@@ -148,8 +149,13 @@ def wipe(plane: ControlPlane) -> None:
 
 def _wipe_jobs(plane: ControlPlane) -> None:
     """Those that make pods go first, or they make them anew."""
-    for job in plane.call("GET", "/apis/batch/v1/jobs")["items"]:
-        path = f"/apis/batch/v1/namespaces/{job['metadata']['namespace']}/jobs/{job['metadata']['name']}"
-        plane.delete(path, {"propagationPolicy": "Background"})
-        with suppress(urllib.error.HTTPError):  # it may be gone by then
-            plane.call("PATCH", path, {"metadata": {"finalizers": None}})
+    for kind in KNOWN:
+        try:
+            found = plane.call("GET", folder_of(*kind))["items"]
+        except urllib.error.HTTPError:  # it is not served here
+            continue
+        for one in found:
+            path = f"{folder_of(*kind, one['metadata']['namespace'])}/{one['metadata']['name']}"
+            plane.delete(path, {"propagationPolicy": "Background"})
+            with suppress(urllib.error.HTTPError):  # it may be gone by then
+                plane.call("PATCH", path, {"metadata": {"finalizers": None}})
