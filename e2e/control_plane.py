@@ -30,6 +30,9 @@ from tests.services.process import ServerProcess, accepts, data_folder, free_por
 TOOLS: Final = ROOT / "e2e" / "tools" / "bin"
 STAGES: Final = ROOT / "e2e" / "stages.yaml"
 TOKEN: Final = "for-tests-on-the-loopback"
+AUDITED: Final = "system:serviceaccount:hanse-system:hanse-agent"
+"""The account whose requests the API server writes down."""
+
 PLAYED: Final = ("kwok.x-k8s.io/node", "played")
 """Label of nodes whose kubelet is played. Not an annotation: kwok does not notice when one is taken away."""
 
@@ -61,14 +64,18 @@ class ControlPlane(ApiServer):
     """See the module.
 
     Attributes:
-        log_port: where the API server asks for logs of pods; `kubelet_logs` serves them.
+        audit_log: every request of AUDITED, a line of JSON for each of its stages.
+        log_port: where the API server asks for logs of pods and sessions with them; `kubelet_logs` serves them.
+        exec_port: where kwok plays commands.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.certificates = Certificates(folder)
+        self.audit_log = folder / "audit.log"
         ports = free_ports(7)
         self._etcd, self._peer, self._secure, self._manager, self._scheduler, self._kwok, self.log_port = ports
+        self.exec_port = self._kwok
         tls = ssl.create_default_context(cafile=str(self.certificates.ca))
         super().__init__(f"https://127.0.0.1:{self._secure}", folder / "kubeconfig", tls, TOKEN)
         self._write_files()
@@ -198,6 +205,9 @@ class ControlPlane(ApiServer):
             "current-context": "here",
         }
         self.kubeconfig.write_text(json.dumps(config))
+        rules = [{"level": "Metadata", "users": [AUDITED]}, {"level": "None"}]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}
+        (self.folder / "audit.yaml").write_text(json.dumps(policy))
 
     def _etcd_flags(self) -> list[str]:
         url, peer = f"http://127.0.0.1:{self._etcd}", f"http://127.0.0.1:{self._peer}"
@@ -223,6 +233,8 @@ class ControlPlane(ApiServer):
             f"--cert-dir={self.folder}",
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--authorization-mode=RBAC",
+            *(f"--audit-policy-file={self.folder / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"),
+            "--audit-log-mode=blocking",
             "--service-cluster-ip-range=10.96.0.0/16",
             *(f"--service-account-key-file={accounts}", f"--service-account-signing-key-file={accounts}"),
             "--service-account-issuer=https://kubernetes.default.svc",
@@ -266,7 +278,7 @@ def control_plane() -> Iterator[ControlPlane]:
         cert, key = str(plane.certificates.server_cert), str(plane.certificates.server_key)
         try:
             plane.start()
-            with kubelet_logs(plane.log_port, cert, key, plane.has_ended):
+            with kubelet_logs(plane.log_port, cert, key, plane.has_ended, plane.exec_port):
                 yield plane
         finally:
             plane.stop()

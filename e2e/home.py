@@ -46,6 +46,7 @@ class KubernetesHome:
     """See the module."""
 
     durable = True
+    whole_sessions = False  # kwok keeps commands' input open, and tells of one that fails as of an error of its own
 
     def __init__(self, plane: ControlPlane, settings: KubernetesSettings = HASTY) -> None:
         self.plane = plane

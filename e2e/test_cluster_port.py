@@ -2,6 +2,7 @@
 
 from tests.contract.cluster_port.test_beside import *  # noqa: F403
 from tests.contract.cluster_port.test_claims import *  # noqa: F403
+from tests.contract.cluster_port.test_commands import *  # noqa: F403
 from tests.contract.cluster_port.test_gangs import *  # noqa: F403
 from tests.contract.cluster_port.test_nodes import *  # noqa: F403
 from tests.contract.cluster_port.test_restarts import *  # noqa: F403

@@ -125,6 +125,12 @@ def test_a_job_from_flags_is_placed_shown_and_cancelled(hanse: Hanse) -> None:
     assert "✔ iowa" in hanse("explain", "last").out
     assert "b" in hanse("job", "last", "--nodes").out
     assert hanse("logs", "last", "--rank", "3", "--tail", "1").code == 0
+    ran = hanse("exec", "last", "--rank", "3", "--", "hostname")
+    assert (ran.code, ran.out) == (0, "worker-3\n")
+    failed = hanse("exec", "last", "--", "no-such-program", "-x")
+    assert (failed.code, failed.out) == (127, "")
+    assert failed.err.startswith("no-such-program: not found")
+    assert hanse("exec", "last", "--rank", "9", "--", "true").code == 1
 
     assert hanse("cancel", "last").code == 0
     done = hanse("wait", "last", "--timeout", "20", "-o", "json")

@@ -129,6 +129,8 @@ async def test_every_replica_answers_for_every_pool_and_the_trace_reaches_the_ag
                     assert len(found.status.nodes) == 30, "three pools over two replicas: one is asked for the other"
                     logs = [entry async for entry in client.logs(job, rank=3)]
                     assert logs
+                    ran = [r async for r in client.exec(job, ["cat"], rank=3, stdin=b"x" * 100_000)]
+                    assert (b"".join(r.stdout for r in ran), ran[-1].exit_code) == (b"x" * 100_000, 0)
                     [past] = [answer async for answer in client.events(job)]
                     assert not past.replicas_silent
                     kinds = [event.kind for event in past.events]

@@ -17,7 +17,10 @@ from hanse.agent.cluster.port import (
     ClusterUnavailable,
     ClusterWrite,
     Epoch,
+    ExecInput,
+    ExecOutput,
     GangKey,
+    PodCommand,
     PodStatus,
     Superseded,
     Wanted,
@@ -63,6 +66,9 @@ class FaultyCluster:
 
     async def list(self) -> ClusterState:
         return await self._call(self._inner.list)
+
+    def exec(self, command: PodCommand, stdin: AsyncIterator[ExecInput] | None) -> AsyncIterator[ExecOutput]:
+        return self._inner.exec(command, stdin)
 
     async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
         return await self._call(lambda: self._inner.lacking(wanted))

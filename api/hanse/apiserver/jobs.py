@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from hanse.api.v1 import explanation_pb2, job_pb2, job_service_pb2
 from hanse.apiserver.changes import JobChanger
+from hanse.apiserver.commands import exec_responses, started
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.failures import told
 from hanse.apiserver.holds import with_holds
@@ -183,6 +184,18 @@ class JobService:
         if self._details is None:
             raise Unavailable("no agent is attached to this server; ask another replica", reason="NO_AGENTS")
         async for response in log_responses(self._details, pod, lines=lines, follow=request.follow):
+            yield response
+
+    async def exec_job(
+        self, ctx: CallContext, requests: AsyncIterator[job_service_pb2.ExecJobRequest]
+    ) -> AsyncIterator[job_service_pb2.ExecJobResponse]:
+        """A command in one pod."""
+        start = await started(requests)
+        row = await self._row(await find_job(self._store, start.job, queue=start.queue), specs=True)
+        pod = pod_of(row, start)
+        if self._details is None:
+            raise Unavailable("no agent is attached to this server; ask another replica", reason="NO_AGENTS")
+        async for response in exec_responses(self._details, pod, start, requests, principal=ctx.principal):
             yield response
 
     async def _row(self, found: Found, *, specs: bool) -> JobRow:

@@ -12,7 +12,7 @@ from hanse.model.names import quoted
 from hanse.wire.limits import TAIL_LINES_DEFAULT, TAIL_LINES_MAX
 
 
-def pod_of(row: JobRow, request: job_service_pb2.TailLogsRequest) -> PodRef:
+def pod_of(row: JobRow, request: job_service_pb2.TailLogsRequest | job_service_pb2.ExecStart) -> PodRef:
     """The pod that a request means, in the newest attempt.
 
     Raises:

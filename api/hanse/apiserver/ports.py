@@ -14,6 +14,7 @@ from enum import IntEnum, unique
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from hanse.model.detail import ExecInput
 from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
@@ -355,6 +356,15 @@ class LogEntry:
     time_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class ExecPiece:
+    """What a command wrote, or, in the last piece, how it ended."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int | None = None
+
+
 class AgentDetails(Protocol):
     """What only agents know. It is fetched when asked for, and never stored."""
 
@@ -380,5 +390,19 @@ class AgentDetails(Protocol):
         Raises (while iterated):
             NotFound: the agent knows no such pod.
             Unavailable: the pool's agent is not attached, or did not answer.
+        """
+        ...
+
+    def exec(
+        self, pod: PodRef, *, command: Sequence[str], tty: bool, inputs: AsyncIterator[ExecInput] | None
+    ) -> AsyncIterator[ExecPiece]:
+        """Run a command in a pod; what it writes, and its exit code last.
+
+        Args:
+            inputs: what it reads, taken as fast as it does; None for nothing.
+
+        Raises (while iterated):
+            FailedPrecondition: reason EXEC_REFUSED; the pod does not run, or its cluster's owner does not allow it.
+            Unavailable: the pool's agent is not attached, or left; the command may have run.
         """
         ...

@@ -8,7 +8,7 @@ is long because it is the whole surface, one short method each; what they share 
 import asyncio
 import os
 import random
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -35,6 +35,7 @@ from hanse.api.v1 import (
 )
 from hanse.client.address import TOKEN_VARIABLE, server_address, tls_files
 from hanse.client.calls import DEADLINE_S, TRIES_MAX, Connection, Terms
+from hanse.client.commands import Input, run_command
 from hanse.client.files import read_jobs
 from hanse.client.objects import ConfigSource, objects_of
 from hanse.client.submission import JobSource, Submission, batches, order_of
@@ -363,6 +364,31 @@ class AsyncClient:
         async for response in self._connection.stream(self._jobs.TailLogs, request):
             for line in response.lines:
                 yield line
+
+    def exec(
+        self,
+        job: str,
+        command: Sequence[str],
+        *,
+        queue: str = "",
+        pod_set: str = "",
+        rank: int = 0,
+        stdin: AsyncIterable[Input] | bytes | None = None,
+        tty: bool = False,
+    ) -> AsyncIterator[job_service_pb2.ExecJobResponse]:
+        """Run a command in one pod; what it writes, and in the last response its exit code.
+
+        Args:
+            stdin: what it reads, and with `tty` the sizes of the caller's terminal; None for nothing.
+
+        Raises (while iterated):
+            FailedPrecondition: reason NO_PODS or EXEC_REFUSED.
+            Unavailable: reason EXEC_UNKNOWN; nobody knows whether it ran. Nothing is repeated.
+        """
+        start = job_service_pb2.ExecStart(
+            job=job, queue=queue, pod_set=pod_set, rank=rank, command=command, stdin=stdin is not None, tty=tty
+        )
+        return run_command(self._connection, self._jobs.ExecJob, start, stdin)
 
     # ---- events ---------------------------------------------------------------------------------------------
 

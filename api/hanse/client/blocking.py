@@ -252,6 +252,21 @@ class Client:
             self._client.logs(job, queue=queue, pod_set=pod_set, rank=rank, tail_lines=tail_lines, follow=follow)
         )
 
+    def exec(
+        self,
+        job: str,
+        command: Sequence[str],
+        *,
+        queue: str = "",
+        pod_set: str = "",
+        rank: int = 0,
+        stdin: bytes | None = None,
+        tty: bool = False,
+    ) -> Iterator[job_service_pb2.ExecJobResponse]:
+        return self._iterate(
+            self._client.exec(job, command, queue=queue, pod_set=pod_set, rank=rank, stdin=stdin, tty=tty)
+        )
+
     # ---- events ---------------------------------------------------------------------------------------------
 
     def events(

@@ -8,6 +8,17 @@ from hanse.model.placement import NodePlace
 
 DETAIL_NODES_PER_REPLY_MAX = 1_000
 DETAIL_LINES_PER_REPLY_MAX = 500
+REPLY_WINDOW = 32
+"""Replies of a stream of lines or bytes that may be under way."""
+
+INPUT_WINDOW = 8
+"""Inputs of a command that may be under way."""
+
+EXEC_BYTES_MAX = 65_536
+"""Of one piece of what a command reads or writes."""
+
+COMMAND_WORDS_MAX = 256
+COMMAND_CHARS_MAX = 32_768
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +45,52 @@ class ChoiceQuestion:
 
 @dataclass(frozen=True, slots=True)
 class LogQuestion:
-    """Lines of one pod; `tail_lines` newest to begin with, 0 for all; `follow` goes on until the pod ends."""
+    """Lines of one pod; `tail_lines` newest to begin with, 0 for all; `follow` goes on until the pod ends.
+
+    At most `window` replies are ahead of what the asker has taken, 0 for any number.
+    """
 
     gang: GangKey
     pod_set: str
     rank: int
     follow: bool = False
     tail_lines: int = 0
+    window: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecQuestion:
+    """A command to be run in one pod; `window` as of LogQuestion.
+
+    Attributes:
+        stdin: inputs follow; else it reads nothing.
+        tty: it has a terminal.
+    """
+
+    gang: GangKey
+    pod_set: str
+    rank: int
+    command: tuple[str, ...]
+    stdin: bool = False
+    tty: bool = False
+    window: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ExecInput:
+    """What a running command reads, and how large its terminal is; `rows` 0 leaves that as it is."""
+
+    data: bytes = b""
+    end: bool = False
+    rows: int = 0
+    columns: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """The asker has taken so many more replies."""
+
+    replies: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +103,17 @@ class UnknownQuestion:
     """What a newer version asks. It is answered with an error, for the sake of everything else on the stream."""
 
 
-Question = NodesQuestion | ExplainQuestion | ChoiceQuestion | LogQuestion | Cancel | UnknownQuestion
+Question = (
+    NodesQuestion
+    | ExplainQuestion
+    | ChoiceQuestion
+    | LogQuestion
+    | ExecQuestion
+    | ExecInput
+    | Taken
+    | Cancel
+    | UnknownQuestion
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +126,22 @@ class DetailRequest:
 
 @dataclass(frozen=True, slots=True)
 class DetailReply:
-    """A piece of an answer; `end` marks the last; `error` says in one line why there is none."""
+    """A piece of an answer; `end` marks the last; `error` says in one line why there is none.
+
+    Attributes:
+        stdout, stderr: what a command wrote.
+        exit_code: how it ended; None if it has not, or the answer is no command's.
+        inputs_taken: inputs that it has read since the last reply.
+        counted: the agent counts this reply against the question's window.
+    """
 
     id: int
     end: bool = False
     error: str = ""
     nodes: tuple[NodePlace, ...] = ()
     lines: tuple[str, ...] = ()
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int | None = None
+    inputs_taken: int = 0
+    counted: bool = False

@@ -245,6 +245,11 @@ class AgentSettings(ProcessSettings):
         "A queue's namespace that is not there is made. What jobs name themselves never is.",
         why="Jobs without needs then run at once; an administrator who gives rights by namespace turns it off.",
     )
+    exec_allowed: bool = setting(
+        _AGENT.exec_allowed,
+        "Whether `hanse exec` may run commands in the pool's pods.",
+        why="Their owners look into them; a cluster's owner may forbid it, whatever the servers allow.",
+    )
     details_max: int = setting(
         _AGENT.details_max, "Questions that are answered at a time.", why="People ask them.", ge=1, le=10_000
     )

@@ -15,6 +15,7 @@ from hanse.kit.backoff import Backoff, BackoffPolicy
 from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream, StreamClosed, connected_pair
 from hanse.link.v1 import link_pb2 as pb
+from hanse.model.detail import ExecInput
 from hanse.model.ids import Attempt, FlavorName, JobId, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
@@ -172,6 +173,11 @@ class Seat:
 
     def logs(self, pod: ports.PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[ports.LogEntry, ...]]:
         return self.replica.details.logs(pod, tail_lines=tail_lines, follow=follow)
+
+    def exec(
+        self, pod: ports.PodRef, *, command: Sequence[str], tty: bool, inputs: AsyncIterator[ExecInput] | None
+    ) -> AsyncIterator[ports.ExecPiece]:
+        return self.replica.details.exec(pod, command=command, tty=tty, inputs=inputs)
 
     async def events(
         self, query: OccurrenceQuery, cursors: Mapping[str, RingCursor], *, deadline_s: float

@@ -12,13 +12,14 @@ Rules:
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import closing
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import aclosing, closing
 from typing import Final
 
 from hanse.kit.clock import Clock
 from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound, OutOfRange, Unavailable
 from hanse.simcluster.changes import Changed
+from hanse.simcluster.commands import Played, play
 from hanse.simcluster.engine import Engine
 from hanse.simcluster.facts import FactBatch
 from hanse.simcluster.inputs import AgentInput, Claim, EpochId, Input, OperatorInput
@@ -226,6 +227,16 @@ class SimCluster:
                 return
             await asyncio.sleep(LOG_LINE_EVERY_MS / 1000)
             self.sync()
+
+    async def exec(
+        self, pod: PodName, command: Sequence[str], stdin: AsyncIterator[bytes] | None
+    ) -> AsyncGenerator[Played, None]:
+        """Play a command in a pod. Raises NotFound, FailedPrecondition."""
+        self.sync()
+        async with aclosing(play(self.engine, pod, command, stdin)) as pieces:
+            async for piece in pieces:
+                yield piece
+                self.sync()
 
 
 class _Waiting:

@@ -29,7 +29,7 @@ class PodLines:
     def __init__(self, engine: Engine, pod: PodName, tail: int) -> None:
         self._engine = engine
         self._pod = pod
-        self._number = _number_of(self._gang(), pod)
+        self._number = number_of(engine, pod)
         self._next = max(0, self._written() - tail) if tail else 0
 
     def _gang(self) -> Gang:
@@ -73,8 +73,11 @@ class PodLines:
         return self._engine.nodes.names[int(self._gang().nodes[self._number])]
 
 
-def _number_of(gang: Gang, pod: PodName) -> int:
-    """The pod's number within its gang."""
+def number_of(engine: Engine, pod: PodName) -> int:
+    """The pod's number within its gang. Raises NotFound."""
+    gang = engine.gangs.get(pod.gang)
+    if gang is None:
+        raise NotFound(f"no pods of job {pod.gang.job}, attempt {pod.gang.attempt}")
     for held, (first, end) in zip(gang.hold.sets, gang.bounds, strict=True):
         number = first + pod.rank - held.first_rank
         if held.name == pod.pod_set and first <= number < end:

@@ -91,6 +91,17 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
                 async for lines in batches:
                     yield pb.LogsResponse(lines=lines)
 
+    async def Exec(  # noqa: N802
+        self, requests: AsyncIterator[pb.ExecRequest], context: Context
+    ) -> AsyncIterator[pb.ExecResponse]:
+        async with refusing(context):
+            first = await anext(requests, pb.ExecRequest())
+            cluster = self._cluster(first.pool)
+            pod = PodName(wire.gang_id(first.key), first.pod_set, first.rank)
+            async with aclosing(cluster.exec(pod, first.command, _stdin(requests))) as pieces:
+                async for stdout, stderr, exit_code in pieces:
+                    yield pb.ExecResponse(stdout=stdout, stderr=stderr, exit_code=exit_code)
+
     # For auditors and people
 
     async def PodLog(self, request: pb.PodLogRequest, context: Context) -> AsyncIterator[pb.PodLogResponse]:  # noqa: N802
@@ -137,6 +148,13 @@ class SimService(sim_pb2_grpc.SimServiceServicer):
             cluster = self._cluster(request.pool)
             cluster.operate(RemoveForeign(request.name, max(0, request.grace_s) * 1000))
             return pb.ForeignResponse(foreign_gangs=len(cluster.engine.foreign))
+
+
+async def _stdin(requests: AsyncIterator[pb.ExecRequest]) -> AsyncIterator[bytes]:
+    async for request in requests:
+        yield request.data
+        if request.end:
+            return
 
 
 def _operate(cluster: SimCluster, nodes: Indexes, change: OperatorInput) -> pb.PathResponse:

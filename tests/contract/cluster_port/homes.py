@@ -90,6 +90,11 @@ class ClusterHome(Protocol):
         """Whether the cluster's state outlives `restart`."""
         ...
 
+    @property
+    def whole_sessions(self) -> bool:
+        """Whether commands in pods are told the end of what they read, and we how they end that fail."""
+        ...
+
 
 def spec() -> ClusterSpec:
     """Two racks of four hosts; everything is quick."""
@@ -109,6 +114,10 @@ class SimulatedHome:
     @property
     def durable(self) -> bool:
         return self._folder is not None
+
+    @property
+    def whole_sessions(self) -> bool:
+        return True
 
     def port(self) -> ClusterPort:
         return SimulatedCluster(self.cluster)

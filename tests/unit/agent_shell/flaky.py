@@ -11,7 +11,10 @@ from hanse.agent.cluster.port import (
     ClusterUnavailable,
     ClusterWrite,
     Epoch,
+    ExecInput,
+    ExecOutput,
     GangKey,
+    PodCommand,
     PodStatus,
     Wanted,
     WatchLost,
@@ -101,6 +104,9 @@ class FlakyCluster:
             self.lose_answers -= 1
             raise ClusterUnavailable("the test lost the answer")
         return results
+
+    def exec(self, command: PodCommand, stdin: AsyncIterator[ExecInput] | None) -> AsyncIterator[ExecOutput]:
+        return self._inner.exec(command, stdin)
 
     async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
         self._check()

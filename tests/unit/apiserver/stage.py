@@ -13,6 +13,7 @@ from hanse.api.v1 import config_pb2, config_service_pb2, job_service_pb2, job_sp
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.ports import (
     AgentDetails,
+    ExecPiece,
     Explainer,
     FlavorView,
     LogEntry,
@@ -27,6 +28,7 @@ from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.settings import ApiSettings
 from hanse.kit.clock import SystemClock
+from hanse.model.detail import ExecInput
 from hanse.model.ids import Attempt, FlavorName, JobId, NodeName, PoolName, QueueName, QueueUid
 from hanse.model.job import JobSpec, PodSet, Topology
 from hanse.model.lifecycle import JobState, decode_state
@@ -179,6 +181,16 @@ class WrittenDetails:
     async def logs(self, pod: PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[LogEntry, ...]]:
         self.pods.append(pod)
         yield (LogEntry("step 1", 5), LogEntry("step 2", 6))
+
+    async def exec(
+        self, pod: PodRef, *, command: Sequence[str], tty: bool, inputs: AsyncIterator[ExecInput] | None
+    ) -> AsyncIterator[ExecPiece]:
+        self.pods.append(pod)
+        yield ExecPiece(stdout=" ".join(command).encode())
+        if inputs is not None:
+            async for value in inputs:
+                yield ExecPiece(stderr=value.data)
+        yield ExecPiece(exit_code=3)
 
 
 def pool(name: str, racks: int, hosts: int, *, flavor: FlavorName = H100) -> PoolView:

@@ -4,17 +4,21 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Protocol
 
-from hanse.apiserver.ports import LogEntry, NodesAnswer, PartAt, PodRef
+from hanse.apiserver.ports import ExecPiece, LogEntry, NodesAnswer, PartAt, PodRef
 from hanse.kit.stream import StreamClosed
+from hanse.kit.tasks import cancelled
 from hanse.model.detail import (
+    REPLY_WINDOW,
     ChoiceQuestion,
     DetailReply,
+    ExecInput,
+    ExecQuestion,
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
     Question,
 )
-from hanse.model.errors import NotFound, Unavailable
+from hanse.model.errors import FailedPrecondition, NotFound, Unavailable
 from hanse.model.fence import GangKey
 from hanse.model.ids import Attempt, FlavorName, JobId, PoolName
 from hanse.model.job import JobSpec
@@ -22,10 +26,11 @@ from hanse.model.placement import NodePlace
 from hanse.model.request import gang_request
 from hanse.scheduler.core.plan import flavor_choices
 from hanse.scheduler.core.world import World
-from hanse.scheduler.shell.peers import Asked
+from hanse.scheduler.shell.peers import Asked, Pieces
 from hanse.wire.job import spec_to_wire
 
 FIRST_LINE_DEADLINE_S = 5.0
+EXEC_START_DEADLINE_S = 15.0
 
 
 class Agents(Protocol):
@@ -122,7 +127,8 @@ class Details:
         agent = self._agents.agent(pod.pool)
         if agent is None:
             raise Unavailable(f"the agent of pool {pod.pool} is not attached; try again", reason="POOL_DETACHED")
-        question = LogQuestion(GangKey(pod.job, pod.attempt, pod.part), pod.pod_set, pod.rank, follow, tail_lines)
+        gang = GangKey(pod.job, pod.attempt, pod.part)
+        question = LogQuestion(gang, pod.pod_set, pod.rank, follow, tail_lines, REPLY_WINDOW)
         answers = None
         first = True
         try:
@@ -144,3 +150,51 @@ class Details:
         finally:
             if answers is not None:
                 answers.close()
+
+    async def exec(
+        self, pod: PodRef, *, command: Sequence[str], tty: bool, inputs: AsyncIterator[ExecInput] | None
+    ) -> AsyncIterator[ExecPiece]:
+        """See ports.AgentDetails."""
+        agent = self._agents.agent(pod.pool)
+        if agent is None:
+            raise Unavailable(f"the agent of pool {pod.pool} is not attached; try again", reason="POOL_DETACHED")
+        gang = GangKey(pod.job, pod.attempt, pod.part)
+        wanted = ExecQuestion(
+            gang, pod.pod_set, pod.rank, tuple(command), inputs is not None, tty, window=REPLY_WINDOW
+        )
+        feeding: list[asyncio.Task[object]] = []
+        answers = None
+        began = False
+        try:
+            answers = agent.ask(wanted)
+            if inputs is not None:
+                feeding.append(asyncio.create_task(_feed(inputs, answers), name=f"inputs-{pod.pool}"))
+            while True:
+                async with asyncio.timeout(None if began else EXEC_START_DEADLINE_S):
+                    reply = await answers.next()
+                if reply is None:
+                    return
+                if reply.error:
+                    raise FailedPrecondition(reply.error, reason="EXEC_REFUSED")
+                began = True
+                if reply.stdout or reply.stderr or reply.exit_code is not None:
+                    yield ExecPiece(reply.stdout, reply.stderr, reply.exit_code)
+        except TimeoutError:
+            what = f"the agent of pool {pod.pool} did not begin in time; its command may run all the same"
+            raise Unavailable(what, reason="EXEC_UNKNOWN") from None
+        except StreamClosed as error:
+            what = f"the agent of pool {pod.pool} left ({error}); the command may run on"
+            raise Unavailable(what, reason="EXEC_UNKNOWN") from None
+        finally:
+            await cancelled(feeding)
+            if answers is not None:
+                answers.close()
+
+
+async def _feed(inputs: AsyncIterator[ExecInput], answers: Pieces) -> None:
+    """Hand inputs on, as fast as the command reads them."""
+    try:
+        async for value in inputs:
+            await answers.tell(value)
+    except StreamClosed:
+        return  # whoever waits for the answer is told

@@ -6,7 +6,7 @@ A question has no deadline of its own: whoever asks closes the answer when it ha
 import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 import grpc
 
@@ -15,7 +15,7 @@ from hanse.kit.tls import TlsFiles
 from hanse.kit.tls import channel as opened
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
-from hanse.model.detail import DetailReply, Question
+from hanse.model.detail import DetailReply, ExecInput, ExecQuestion, Question
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName
 from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
@@ -41,6 +41,8 @@ _OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
 )
+_AskCall: TypeAlias = "grpc.aio.UnaryStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]"
+_TalkCall: TypeAlias = "grpc.aio.StreamStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]"
 _Metadata = tuple[tuple[str, str], ...]
 
 
@@ -114,7 +116,9 @@ class _GrpcPeer:
             answer = await self._stub.FetchVitals(request, timeout=FETCH_DEADLINE_S, metadata=self._metadata)
             return vitals_from_wire(answer)
 
-    def ask(self, pool: PoolName, question: Question) -> "_Answers":
+    def ask(self, pool: PoolName, question: Question) -> Pieces:
+        if isinstance(question, ExecQuestion):
+            return _Talk(self, pool, self._stub.TalkPool(metadata=self._metadata), question)
         call = self._stub.AskPool(ask_to_wire(self._federation, pool, question), metadata=self._metadata)
         return _Answers(self, call)
 
@@ -146,7 +150,14 @@ class _GrpcPeer:
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
-    async def read(self, call: "grpc.aio.UnaryStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]") -> DetailReply:
+    async def write(self, call: _TalkCall, pool: PoolName, question: Question) -> None:
+        with self._errors():
+            try:
+                await call.write(ask_to_wire(self._federation, pool, question))
+            except asyncio.InvalidStateError:
+                raise StreamClosed(f"replica at {self._address} ended the answer") from None
+
+    async def read(self, call: "_AskCall | _TalkCall") -> DetailReply:
         with self._errors():
             message = await call.read()
             if isinstance(message, pb.AskPoolResponse):
@@ -164,9 +175,7 @@ class _Pool:
 
 
 class _Answers:
-    def __init__(
-        self, peer: _GrpcPeer, call: "grpc.aio.UnaryStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]"
-    ) -> None:
+    def __init__(self, peer: _GrpcPeer, call: "_AskCall | _TalkCall") -> None:
         self._peer = peer
         self._call = call
         self._ended = False
@@ -178,8 +187,33 @@ class _Answers:
         self._ended = reply.end
         return reply
 
+    async def tell(self, value: ExecInput) -> None:
+        raise StreamClosed("this question takes no inputs")
+
     def close(self) -> None:
         self._call.cancel()
+
+
+class _Talk(_Answers):
+    """An answer that takes inputs; the question goes ahead of the first of them."""
+
+    def __init__(self, peer: _GrpcPeer, pool: PoolName, call: _TalkCall, question: Question) -> None:
+        super().__init__(peer, call)
+        self._talk = call
+        self._pool = pool
+        self._asking = asyncio.create_task(peer.write(call, pool, question), name=f"ask-{pool}")
+
+    async def next(self) -> DetailReply | None:
+        await asyncio.shield(self._asking)
+        return await super().next()
+
+    async def tell(self, value: ExecInput) -> None:
+        await asyncio.shield(self._asking)
+        await self._peer.write(self._talk, self._pool, value)
+
+    def close(self) -> None:
+        self._asking.cancel()
+        super().close()
 
 
 def _is_port(adapter: GrpcPeers) -> Peers:

@@ -4,19 +4,22 @@ Only pools whose agent is attached to this very process are spoken for. A questi
 so two replicas that believe of each other that they have an agent cannot send it round and round.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import grpc
 
 from hanse.kit.stream import StreamClosed
+from hanse.kit.tasks import cancelled
 from hanse.kit.tls import Kind, identity_of
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
+from hanse.model.detail import ExecInput
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName
 from hanse.scheduler.core.chronicle import Chronicle
-from hanse.scheduler.shell.peers import Asked
+from hanse.scheduler.shell.peers import Asked, Pieces
 from hanse.scheduler.shell.summaries import Summaries
 from hanse.scheduler.shell.vitals import VitalsKeeper
 from hanse.wire.peer import (
@@ -28,6 +31,8 @@ from hanse.wire.peer import (
     summaries_to_wire,
     vitals_to_wire,
 )
+
+Context: TypeAlias = "grpc.aio.ServicerContext[pb.AskPoolRequest, pb.AskPoolResponse]"
 
 
 class Answering(Protocol):
@@ -82,9 +87,23 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
     async def AskPool(  # noqa: N802 - the name is the proto's
         self,
         request: pb.AskPoolRequest,
-        context: "grpc.aio.ServicerContext[pb.AskPoolRequest, pb.AskPoolResponse]",
+        context: Context,
     ) -> AsyncIterator[pb.AskPoolResponse]:
         """See hanse.link.v1.PeerService."""
+        async for piece in self._pieces(request, context, None):
+            yield piece
+
+    async def TalkPool(  # noqa: N802 - the name is the proto's
+        self, requests: AsyncIterator[pb.AskPoolRequest], context: Context
+    ) -> AsyncIterator[pb.AskPoolResponse]:
+        """See hanse.link.v1.PeerService."""
+        async for piece in self._pieces(await anext(requests, pb.AskPoolRequest()), context, requests):
+            yield piece
+
+    async def _pieces(
+        self, request: pb.AskPoolRequest, context: Context, inputs: AsyncIterator[pb.AskPoolRequest] | None
+    ) -> AsyncIterator[pb.AskPoolResponse]:
+        """What the agent answers; its inputs, if it takes any, are handed on meanwhile."""
         replica = await self._asked(context, request.federation)
         try:
             pool, question = ask_from_wire(request)
@@ -94,13 +113,17 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         if agent is None:
             await context.abort(grpc.StatusCode.UNAVAILABLE, f"the agent of {pool} is not attached here")
         answers = None
+        feeding: list[asyncio.Task[object]] = []
         try:
             answers = agent.ask(question)
+            if inputs is not None:
+                feeding.append(asyncio.create_task(_feed(inputs, answers), name=f"inputs-{pool}"))
             while (reply := await answers.next()) is not None:
                 yield piece_to_wire(reply)
         except StreamClosed as error:
             await context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
         finally:
+            await cancelled(feeding)
             if answers is not None:
                 answers.close()
 
@@ -142,3 +165,14 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
 
 def _another(asked: str, own: str) -> str:
     return f"this replica belongs to federation {own!r}, not {asked[:64]!r}"
+
+
+async def _feed(inputs: AsyncIterator[pb.AskPoolRequest], answers: Pieces) -> None:
+    """Hand inputs on, as fast as the command reads them."""
+    try:
+        async for request in inputs:
+            _, value = ask_from_wire(request)
+            if isinstance(value, ExecInput):
+                await answers.tell(value)
+    except (InvalidArgument, StreamClosed):
+        return  # whoever waits for the answer is told

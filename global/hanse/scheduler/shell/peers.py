@@ -17,7 +17,7 @@ from typing import Final, Protocol
 
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
-from hanse.model.detail import DetailReply, Question
+from hanse.model.detail import DetailReply, ExecInput, Question
 from hanse.model.fence import Epoch
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
@@ -40,6 +40,10 @@ class Pieces(Protocol):
 
     async def next(self) -> DetailReply | None:
         """The next piece, None after the last. Raises StreamClosed when the last will never come."""
+        ...
+
+    async def tell(self, value: ExecInput) -> None:
+        """Hand on an input, when there is room for it. Raises StreamClosed."""
         ...
 
     def close(self) -> None:

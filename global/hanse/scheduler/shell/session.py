@@ -17,12 +17,13 @@ from hanse.kit.telemetry import metrics
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Tidied, Welcome
 from hanse.model.desired import Desired
-from hanse.model.detail import Cancel, DetailReply, DetailRequest, Question
+from hanse.model.detail import DetailReply, Question
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.report import Acknowledged, Reports
 from hanse.model.summary import PoolSummary
 from hanse.scheduler.core.world import World
+from hanse.scheduler.shell.asking import Answers, Asking
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach, mark_again
 from hanse.scheduler.shell.desired import DesiredSource, StaleRead
 from hanse.scheduler.shell.recovery import mark_returned
@@ -78,12 +79,11 @@ class Session:
         self._specs = specs
         self._on_summary = on_summary
         self._outgoing: asyncio.Queue[FromReplica] = asyncio.Queue(OUTGOING_MAX)
-        self._answers: dict[int, asyncio.Queue[DetailReply | None]] = {}
         self._ending = asyncio.Event()
         self._tidied = asyncio.Event()
         self._told_last: Desired | None = None
         self._told_all = False
-        self._asked = 0
+        self._asking = Asking(hello.pool, self._tell, self._outgoing.put)
         self._heard_s = clock.monotonic()
         self._logs = GangLogs()
         self._writer = writer
@@ -120,7 +120,7 @@ class Session:
             await self._serve()
         finally:
             self._writer.leave(self.book)
-            self._leave_askers()
+            self._asking.leave()
 
     async def _serve(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -231,7 +231,7 @@ class Session:
                         self._on_summary(summary)
                         self._see_off(summary)
                 case DetailReply() as reply:
-                    self._answer(reply)
+                    self._asking.answer(reply)
                 case Tidied(epoch):
                     if epoch == self._granted.epoch:
                         self._tidied.set()
@@ -251,65 +251,9 @@ class Session:
 
     # ---- questions -------------------------------------------------------------------------------------------
 
-    def _answer(self, reply: DetailReply) -> None:
-        queue = self._answers.get(reply.id)
-        if queue is not None:
-            with contextlib.suppress(asyncio.QueueFull):  # a slow asker loses lines, never stops the stream
-                queue.put_nowait(reply)
-
-    def ask(self, question: Question) -> "Answers":
-        """Ask the agent; the answer comes in pieces."""
-        self._asked += 1
-        queue: asyncio.Queue[DetailReply | None] = asyncio.Queue(OUTGOING_MAX)
-        self._answers[self._asked] = queue
-        self._tell(DetailRequest(self._asked, question))
-        return Answers(self, self._asked, queue)
-
-    def _leave_askers(self) -> None:
-        """Whoever still waits is told that no more comes."""
-        for queue in self._answers.values():
-            if queue.full():
-                queue.get_nowait()
-            queue.put_nowait(None)
-
-    def stop_asking(self, number: int) -> None:
-        """The asker has gone."""
-        self._answers.pop(number, None)
-
-    def tell_cancel(self, number: int) -> None:
-        """Tell the agent that nobody waits for the rest."""
-        with contextlib.suppress(StreamClosed):
-            self._tell(DetailRequest(number, Cancel()))
-
-
-class Answers:
-    """The pieces of one answer; leave it with `close`."""
-
-    def __init__(self, session: Session, number: int, queue: "asyncio.Queue[DetailReply | None]") -> None:
-        self._session = session
-        self._number = number
-        self._queue = queue
-        self._ended = False
-
-    async def next(self) -> DetailReply | None:
-        """The next piece, None after the last.
-
-        Raises:
-            StreamClosed: the agent left before the last.
-        """
-        if self._ended:
-            return None
-        reply = await self._queue.get()
-        if reply is None:
-            raise StreamClosed(f"the agent of {self._session.pool} has left")
-        self._ended = reply.end
-        return reply
-
-    def close(self) -> None:
-        """No more of it, please."""
-        self._session.stop_asking(self._number)
-        if not self._ended:
-            self._session.tell_cancel(self._number)
+    def ask(self, question: Question) -> Answers:
+        """Ask the agent; the answer comes in pieces. Raises StreamClosed."""
+        return self._asking.ask(question)
 
 
 async def read_hello(stream: AgentStream) -> Hello | Refusal:

@@ -57,6 +57,7 @@ from hanse.agent.core.records import (
     Wanted,
     WriteResult,
 )
+from hanse.model.detail import ExecInput
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import NodeName
 
@@ -75,6 +76,8 @@ __all__ = [
     "ClusterWrite",
     "Done",
     "Epoch",
+    "ExecInput",
+    "ExecOutput",
     "ForgetGang",
     "GangChanged",
     "GangKey",
@@ -83,6 +86,7 @@ __all__ = [
     "NodeChanged",
     "NodeFacts",
     "NodeGone",
+    "PodCommand",
     "PodCounts",
     "PodPhase",
     "PodRun",
@@ -132,6 +136,31 @@ class PodStatus:
     exit_code: int = 0
     reason: str = ""
     infrastructure: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PodCommand:
+    """A command to be run in one pod, without a shell in between.
+
+    Attributes:
+        words: the program and its arguments.
+        tty: it has a terminal.
+    """
+
+    gang: GangKey
+    pod_set: str
+    rank: int
+    words: tuple[str, ...]
+    tty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutput:
+    """What a command wrote, or, last of all, how it ended. The first one is empty: the command has begun."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    exit_code: int | None = None
 
 
 class Superseded(Exception):
@@ -204,4 +233,16 @@ class ClusterPort(Protocol):
         self, key: GangKey, *, pod_set: str, rank: int, follow: bool, tail: int
     ) -> AsyncIterator[tuple[str, ...]]:
         """Lines of one pod's log, oldest first, in batches; ends when the pod has ended or `follow` is false."""
+        ...
+
+    def exec(self, command: PodCommand, stdin: AsyncIterator[ExecInput] | None) -> AsyncIterator[ExecOutput]:
+        """Run a command; ends with its exit code. Inputs are taken as fast as
+        it reads them, and outputs are not read faster than they are taken here. Who stops to iterate ends the
+        session; whether that ends the command is the cluster's.
+
+        Raises (while iterated):
+            NotFound: there is no such pod.
+            FailedPrecondition: it does not run, or the cluster will not run the command.
+            ClusterUnavailable: the cluster does not answer, or the session broke; the command may run on.
+        """
         ...

@@ -19,7 +19,10 @@ from hanse.agent.cluster.port import (
     ClusterWrite,
     Done,
     Epoch,
+    ExecInput,
+    ExecOutput,
     GangKey,
+    PodCommand,
     PodStatus,
     Rejected,
     StartPods,
@@ -54,6 +57,11 @@ def _port_errors() -> Iterator[None]:
         raise Superseded(str(error)) from error
     except HanseError as error:
         raise ClusterUnavailable(str(error)) from error
+
+
+async def _bytes_of(stdin: AsyncIterator[ExecInput]) -> AsyncIterator[bytes]:
+    async for value in stdin:
+        yield value.data
 
 
 class SimulatedCluster:
@@ -116,6 +124,13 @@ class SimulatedCluster:
     async def lacking(self, wanted: Wanted) -> tuple[str, ...]:
         with _port_errors():
             return self._cluster.lacking(tuple(str(need) for need in wanted.needs))
+
+    async def exec(self, command: PodCommand, stdin: AsyncIterator[ExecInput] | None) -> AsyncIterator[ExecOutput]:
+        pod = PodName(gang_id(command.gang), command.pod_set, command.rank)
+        read = _bytes_of(stdin) if stdin is not None else None
+        async with aclosing(self._cluster.exec(pod, command.words, read)) as pieces:
+            async for piece in pieces:
+                yield ExecOutput(*piece)
 
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         with _port_errors():

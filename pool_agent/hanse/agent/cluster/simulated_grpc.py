@@ -21,7 +21,10 @@ from hanse.agent.cluster.port import (
     ClusterWrite,
     Done,
     Epoch,
+    ExecInput,
+    ExecOutput,
     GangKey,
+    PodCommand,
     PodStatus,
     Rejected,
     Superseded,
@@ -38,6 +41,7 @@ from hanse.agent.cluster.simulated_wire import (
     op_to_wire,
     pods_from_wire,
 )
+from hanse.model.errors import FailedPrecondition, NotFound
 from hanse.sim.v1 import sim_pb2 as pb
 from hanse.sim.v1 import sim_pb2_grpc
 
@@ -115,6 +119,28 @@ class GrpcCluster:
             request = pb.LackingRequest(pool=self._pool, needs=[str(need) for need in wanted.needs])
             return tuple((await self._stub.Lacking(request, timeout=PORT_DEADLINE_S)).lacking)
 
+    async def exec(self, command: PodCommand, stdin: AsyncIterator[ExecInput] | None) -> AsyncIterator[ExecOutput]:
+        first = pb.ExecRequest(
+            pool=self._pool,
+            key=key_to_wire(command.gang),
+            pod_set=command.pod_set,
+            rank=command.rank,
+            command=command.words,
+        )
+        call = self._stub.Exec(_exec_requests(first, stdin))
+        try:
+            async for message in call:
+                code = message.exit_code if message.HasField("exit_code") else None
+                yield ExecOutput(message.stdout, message.stderr, code)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is grpc.StatusCode.NOT_FOUND:
+                raise NotFound(_said(error)) from None
+            if error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+                raise FailedPrecondition(_said(error)) from None
+            raise ClusterUnavailable(f"{self._where}: {_said(error)}") from error
+        finally:
+            call.cancel()
+
     async def pods(self, key: GangKey) -> tuple[PodStatus, ...]:
         with self._port_errors():
             request = pb.PodsRequest(pool=self._pool, key=key_to_wire(key))
@@ -145,6 +171,15 @@ class GrpcCluster:
             raise ClusterUnavailable(f"{self._where}: {_said(error)}") from error
         except grpc.aio.UsageError as error:
             raise ClusterUnavailable(f"{self._where}: the channel is closed") from error
+
+
+async def _exec_requests(
+    first: pb.ExecRequest, stdin: AsyncIterator[ExecInput] | None
+) -> AsyncIterator[pb.ExecRequest]:
+    yield first
+    if stdin is not None:
+        async for value in stdin:
+            yield pb.ExecRequest(data=value.data, end=value.end)
 
 
 def _said(error: grpc.aio.AioRpcError) -> str:

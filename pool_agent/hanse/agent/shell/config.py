@@ -39,6 +39,7 @@ class AgentConfig:
             find what the watch did not tell.
         tend_s: how often what the cluster would not do is tried again, and a newer acceptance written down.
         details_max: questions that are answered at a time.
+        exec_allowed: commands may be run in pods.
     """
 
     pool: PoolName
@@ -65,6 +66,7 @@ class AgentConfig:
     tend_s: float = 5.0
     details_max: int = 32
     detail_deadline_s: float = 5.0
+    exec_allowed: bool = True
 
     def __post_init__(self) -> None:
         if self.summary_min_interval_s < SUMMARY_INTERVAL_LEAST_S:

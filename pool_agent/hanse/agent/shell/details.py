@@ -1,4 +1,4 @@
-"""Questions that only the agent can answer: nodes of a gang, the nearest domains for a job, lines of a log.
+"""Questions that only the agent can answer: nodes of a gang, the nearest domains for a job, lines of a log, commands.
 
 Each answer is a task of its own with a deadline, a bounded number of them at a time, so that nobody's curiosity holds
 up the work. An answer comes in pieces; a log that is followed goes on until its pod ends or the asker does.
@@ -7,31 +7,37 @@ up the work. An answer comes in pieces; a log that is followed goes on until its
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from typing import Final
+from dataclasses import replace
+from functools import partial
 
-from hanse.agent.cluster.port import LOG_LINES_MAX, ClusterUnavailable
+from hanse.agent.cluster.port import LOG_LINES_MAX, ClusterUnavailable, ExecOutput, PodCommand
 from hanse.agent.core.chosen import chosen_lines, small_lines
 from hanse.agent.core.explain import explain_nodes
 from hanse.agent.core.records import SetPlace
 from hanse.agent.core.terms import wanted_of
 from hanse.agent.shell.config import AgentConfig
+from hanse.agent.shell.flow import Inputs, Room, batches_of
 from hanse.agent.shell.pool import Pool
 from hanse.kit.stream import StreamClosed
 from hanse.kit.tasks import TaskPool, close_iterator
 from hanse.model.detail import (
     DETAIL_LINES_PER_REPLY_MAX,
     DETAIL_NODES_PER_REPLY_MAX,
+    INPUT_WINDOW,
     Cancel,
     ChoiceQuestion,
     DetailReply,
     DetailRequest,
+    ExecInput,
+    ExecQuestion,
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
     Question,
+    Taken,
     UnknownQuestion,
 )
-from hanse.model.errors import HanseError, InvalidArgument, NotFound, ResourceExhausted
+from hanse.model.errors import HanseError, InvalidArgument, NotFound, PermissionDenied, ResourceExhausted
 from hanse.model.fence import GangKey
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import NodePlace
@@ -39,9 +45,6 @@ from hanse.model.request import gang_request
 from hanse.wire.specs import spec_from_bytes
 
 log = logging.getLogger(__name__)
-
-LINE_CHARS_MAX: Final = 8_192
-"""Of one log line; the rest of a longer one is cut off."""
 
 Send = Callable[[DetailReply], Awaitable[None]]
 
@@ -54,32 +57,56 @@ class Details:
         self._pool = pool
         self._send = send
         self._tasks = TaskPool(config.details_max)
+        self._rooms: dict[int, Room] = {}
+        self._inputs: dict[int, Inputs] = {}
 
     async def ask(self, request: DetailRequest) -> None:
         """Begin to answer, or end an answer."""
         key = f"detail-{request.id}"
-        if isinstance(request.question, Cancel):
-            self._tasks.cancel(key)
-            return
-        try:
-            self._tasks.start(key, self._answer(request.id, request.question))
-        except ResourceExhausted as error:
-            await self._send(DetailReply(request.id, end=True, error=str(error)))
+        match request.question:
+            case Cancel():
+                self._tasks.cancel(key)
+            case Taken(replies):
+                if (room := self._rooms.get(request.id)) is not None:
+                    room.make(replies)
+            case ExecInput() as value:
+                if (inputs := self._inputs.get(request.id)) is not None and not inputs.put(value):
+                    self._tasks.cancel(key)
+                    await self._refuse(request.id, f"more than {INPUT_WINDOW} inputs are ahead of the command")
+            case question:
+                if isinstance(question, ExecQuestion) and question.stdin:
+                    self._inputs[request.id] = Inputs(partial(self._took, request.id))
+                try:
+                    self._tasks.start(key, self._answer(request.id, question))
+                except ResourceExhausted as error:
+                    self._inputs.pop(request.id, None)
+                    await self._send(DetailReply(request.id, end=True, error=str(error)))
+
+    async def _took(self, number: int, inputs: int) -> None:
+        await self._send(DetailReply(number, inputs_taken=inputs))
 
     async def close(self) -> None:
         """The attachment is over."""
         await self._tasks.close()
 
     async def _answer(self, number: int, question: Question) -> None:
+        window = question.window if isinstance(question, LogQuestion | ExecQuestion) else 0
+        room = self._rooms[number] = Room(window)
+        pieces = self._pieces(number, question)
         try:
-            async for reply in self._pieces(number, question):
-                await self._send(reply)
+            async for reply in pieces:
+                await room.take()
+                await self._send(replace(reply, counted=bool(window)))
             await self._send(DetailReply(number, end=True))
         except (HanseError, ClusterUnavailable, TimeoutError) as error:
             said = str(error) or f"the cluster did not answer within {self._config.detail_deadline_s:.0f} s"
             await self._refuse(number, said)
         except StreamClosed as error:
             log.info("detail_abandoned", extra={"pool": self._config.pool, "cause": str(error)})
+        finally:
+            self._rooms.pop(number, None)
+            self._inputs.pop(number, None)
+            await close_iterator(pieces)
 
     async def _refuse(self, number: int, why: str) -> None:
         try:
@@ -102,9 +129,12 @@ class Details:
             case LogQuestion():
                 async for lines in self._logs(question):
                     yield DetailReply(number, lines=lines)
+            case ExecQuestion():
+                async for output in self._exec(number, question):
+                    yield DetailReply(number, stdout=output.stdout, stderr=output.stderr, exit_code=output.exit_code)
             case UnknownQuestion():
                 raise InvalidArgument(f"the agent of pool {self._config.pool} cannot answer this; upgrade it")
-            case Cancel():
+            case Cancel() | Taken() | ExecInput():
                 return
 
     def _sets(self, gang: GangKey) -> tuple[SetPlace, ...]:
@@ -159,7 +189,21 @@ class Details:
                     lines = await anext(batches, None)
                 if lines is None:
                     return
-                for at in range(0, len(lines), DETAIL_LINES_PER_REPLY_MAX):
-                    yield tuple(line[:LINE_CHARS_MAX] for line in lines[at : at + DETAIL_LINES_PER_REPLY_MAX])
+                for batch in batches_of(lines):
+                    yield batch
         finally:
             await close_iterator(batches)
+
+    async def _exec(self, number: int, question: ExecQuestion) -> AsyncIterator[ExecOutput]:
+        if not self._config.exec_allowed:
+            raise PermissionDenied(f"the owner of pool {self._config.pool} allows no commands in its pods")
+        self._sets(question.gang)
+        said = {"pool": self._config.pool, "gang": str(question.gang), "pod_set": question.pod_set}
+        log.info("exec_began", extra={**said, "rank": question.rank, "program": question.command[:1]})
+        command = PodCommand(question.gang, question.pod_set, question.rank, question.command, tty=question.tty)
+        outputs = self._pool.cluster.exec(command, self._inputs.get(number))
+        try:
+            async for output in outputs:
+                yield output
+        finally:
+            await close_iterator(outputs)

@@ -17,7 +17,7 @@ was too busy (429), and the pause that it asked for is over before the deadline 
 
 import asyncio
 import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,12 @@ from hanse.agent.cluster.kubernetes.objects import REFUSAL, Body, Refusal
 from hanse.agent.cluster.port import ClusterUnavailable
 
 REQUEST_DEADLINE_S: Final = 5.0
+PING_S: Final = 20.0
+"""Of sessions: one whose other end is gone is noticed after that."""
+
+CHANNELS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+"""What sessions speak; the first one, since Kubernetes 1.30, can close standard input alone."""
+
 LIST_DEADLINE_S: Final = 8.0
 CONNECT_DEADLINE_S: Final = 3.0
 LEAST_DEADLINE_S: Final = 0.1
@@ -175,6 +181,51 @@ class Api:
             finally:
                 response.close()
 
+    @asynccontextmanager
+    async def socket(self, path: str, query: Sequence[tuple[str, str]]) -> AsyncIterator["Socket"]:
+        """A session of one of CHANNELS, which ends with the block.
+
+        Raises:
+            Refused, ClusterUnavailable
+        """
+        request = _Request("GET", path)
+        with self._transport(request):
+            socket = await self._upgraded(request, query)
+            try:
+                yield Socket(socket)
+            finally:
+                await socket.close()
+
+    async def _upgraded(
+        self, request: "_Request", query: Sequence[tuple[str, str]]
+    ) -> aiohttp.ClientWebSocketResponse:
+        try:
+            return await self._upgraded_once(request, query)
+        except aiohttp.WSServerHandshakeError as error:
+            if error.status != UNAUTHORIZED or not await self._reconnect():
+                raise _no_socket(error) from None
+        try:
+            return await self._upgraded_once(request, query)
+        except aiohttp.WSServerHandshakeError as error:
+            raise _no_socket(error) from None
+
+    async def _upgraded_once(
+        self, request: "_Request", query: Sequence[tuple[str, str]]
+    ) -> aiohttp.ClientWebSocketResponse:
+        api = self._client or await self._connect()
+        headers = {"User-Agent": USER_AGENT}
+        async with self._credentials():
+            await api.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, None)
+        rest = api.rest_client
+        if rest.pool_manager is None:
+            rest.pool_manager = rest._create_pool_manager()
+        session: aiohttp.ClientSession = rest.pool_manager
+        url = api.configuration.host.replace("http", "ws", 1) + request.path
+        async with asyncio.timeout(REQUEST_DEADLINE_S):
+            return await session.ws_connect(
+                f"{url}?{urlencode(query)}", headers=headers, protocols=CHANNELS, heartbeat=PING_S, autoping=True
+            )
+
     async def _whole(self, request: "_Request", deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
         now_s = asyncio.get_running_loop().time
         ends_s, busy = now_s() + deadline_s, 0
@@ -309,6 +360,42 @@ def _exec_refresher(loader: Any) -> Any:
             made.api_key["BearerToken"] = loader.token
 
     return refresh
+
+
+def _no_socket(error: aiohttp.WSServerHandshakeError) -> Exception:
+    """What an answer means that is no session; a server error here is that of the kubelet or its proxy."""
+    if error.status < REFUSED_FROM:
+        return ClusterUnavailable(f"the API server answered {error.status}, and opened no session")
+    return Refused(error.status, "", f"the API server answered {error.status}: {error.message}")
+
+
+class Socket:
+    """Frames of one session, each with the number of its channel in front."""
+
+    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
+        self._socket = socket
+
+    @property
+    def closes_channels(self) -> bool:
+        """Whether one channel can be closed, and the others stay open."""
+        return self._socket.protocol == CHANNELS[0]
+
+    async def receive(self) -> bytes | None:
+        """The next frame; None when the session is over. Nothing is read from the network that nobody takes."""
+        while True:
+            message = await self._socket.receive()
+            if message.type is aiohttp.WSMsgType.BINARY:
+                return bytes(message.data)
+            if message.type is aiohttp.WSMsgType.TEXT:
+                return str(message.data).encode()
+            if message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSING, aiohttp.WSMsgType.CLOSED):
+                return None
+            if message.type is aiohttp.WSMsgType.ERROR:
+                raise aiohttp.ClientConnectionError(str(message.data) or "the session broke")
+
+    async def send(self, frame: bytes) -> None:
+        """Send one; waits while the other end does not read."""
+        await self._socket.send_bytes(frame)
 
 
 def _refuse(response: aiohttp.ClientResponse, data: bytes) -> None:

@@ -43,8 +43,9 @@ from hanse.agent.cluster.kubernetes.names import PodKey
 from hanse.agent.cluster.kubernetes.needs import Needs
 from hanse.agent.cluster.kubernetes.objects import PodObject
 from hanse.agent.cluster.kubernetes.orphans import Orphans
-from hanse.agent.cluster.kubernetes.pods import Start
+from hanse.agent.cluster.kubernetes.pods import Start, main_container
 from hanse.agent.cluster.kubernetes.roots import Roots
+from hanse.agent.cluster.kubernetes.sessions import run
 from hanse.agent.cluster.kubernetes.settings import KubernetesSettings
 from hanse.agent.cluster.kubernetes.starting import Starting
 from hanse.agent.cluster.kubernetes.tallying import tally
@@ -62,7 +63,10 @@ from hanse.agent.cluster.port import (
     ClusterUnavailable,
     ClusterWrite,
     Epoch,
+    ExecInput,
+    ExecOutput,
     GangKey,
+    PodCommand,
     PodCounts,
     PodPhase,
     PodStatus,
@@ -71,6 +75,7 @@ from hanse.agent.cluster.port import (
     WriteResult,
 )
 from hanse.kit.tasks import TaskPool
+from hanse.model.errors import FailedPrecondition, NotFound
 
 log = logging.getLogger(__name__)
 
@@ -314,15 +319,28 @@ class KubernetesCluster:
         pod = await self._begun(PodKey(key, pod_set, rank), follow=follow)
         if pod is None:
             return
-        async with aclosing(lines_of(self._api, pod.metadata, follow=follow, tail=tail)) as batches:
-            async for lines in batches:
-                yield lines
+        lines = lines_of(self._api, pod.metadata, main_container(pod), follow=follow, tail=tail)
+        async with aclosing(lines) as batches:
+            async for batch in batches:
+                yield batch
+
+    async def exec(self, command: PodCommand, stdin: AsyncIterator[ExecInput] | None) -> AsyncIterator[ExecOutput]:
+        wanted = PodKey(command.gang, command.pod_set, command.rank)
+        pod = await self._find(wanted)
+        if pod is None:
+            raise NotFound(f"there is no pod {wanted.rank} of {wanted.pod_set} in the cluster")
+        phase = own_pod_of(wanted, pod).phase
+        if phase not in (PodPhase.RUNNING, PodPhase.STOPPING):
+            raise FailedPrecondition(f"the pod does not run, it is {phase.name}")
+        session = run(self._api, pod.metadata, main_container(pod), command.words, stdin=stdin, tty=command.tty)
+        async with aclosing(session) as outputs:
+            async for output in outputs:
+                yield output
 
     async def _begun(self, wanted: PodKey, *, follow: bool) -> PodObject | None:
         """The pod once it has begun; None if it is not there, or has not begun and nobody waits for it."""
         while True:
-            async with self._deadline("logs"):
-                pod = dict(await self._pods(wanted.gang)).get(wanted)
+            pod = await self._find(wanted)
             if pod is None:
                 return None
             if own_pod_of(wanted, pod).phase is not PodPhase.PENDING:
@@ -330,6 +348,11 @@ class KubernetesCluster:
             if not follow:
                 return None
             await asyncio.sleep(LOG_LOOK_EVERY_S)
+
+    async def _find(self, wanted: PodKey) -> PodObject | None:
+        """The pod as it is now; None if there is none of ours."""
+        async with self._deadline("pod"):
+            return dict(await self._pods(wanted.gang)).get(wanted)
 
     @asynccontextmanager
     async def _deadline(self, what: str) -> AsyncIterator[None]:

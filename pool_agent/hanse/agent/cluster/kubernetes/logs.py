@@ -6,7 +6,6 @@ from typing import Final
 
 from hanse.agent.cluster.kubernetes.api import NOT_FOUND, Api, Refused
 from hanse.agent.cluster.kubernetes.objects import Meta
-from hanse.agent.cluster.kubernetes.pods import CONTAINER
 from hanse.agent.cluster.port import PORT_DEADLINE_S, ClusterUnavailable
 
 SILENCE_MAX_S: Final = 3_600.0
@@ -16,13 +15,15 @@ LINE_BYTES_MAX: Final = 1 << 20
 _BAD_REQUEST: Final = 400
 
 
-async def lines_of(api: Api, pod: Meta, *, follow: bool, tail: int) -> AsyncGenerator[tuple[str, ...], None]:
+async def lines_of(
+    api: Api, pod: Meta, container: str, *, follow: bool, tail: int
+) -> AsyncGenerator[tuple[str, ...], None]:
     """Whole lines as they arrive; `tail` 0 is all of them. None if there is no log (any more).
 
     Raises:
         ClusterUnavailable
     """
-    query = {"container": CONTAINER}
+    query = {"container": container}
     if follow:
         query["follow"] = "true"
     if tail:

@@ -259,6 +259,26 @@ class Refusal(_Read, frozen=True):
     message: str = ""
 
 
+class Cause(_Read, frozen=True):
+    """One of the causes of a `Status`."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class Details(_Read, frozen=True):
+    causes: list[Cause] = []
+
+
+class End(_Read, frozen=True):
+    """A `Status` object: how a command ended."""
+
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    details: Details = Details()
+
+
 class WatchEvent(_Read, frozen=True):
     """One line of a watch; the object is decoded by type."""
 
@@ -274,6 +294,7 @@ ROOT: Final = msgspec.json.Decoder(RootObject)
 PLAIN: Final = msgspec.json.Decoder(PlainObject)
 ITEMS: Final = msgspec.json.Decoder(Items)
 REFUSAL: Final = msgspec.json.Decoder(Refusal)
+END: Final = msgspec.json.Decoder(End)
 WATCH_EVENT: Final = msgspec.json.Decoder(WatchEvent)
 
 Body = dict[str, Any]

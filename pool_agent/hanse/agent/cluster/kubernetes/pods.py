@@ -23,7 +23,7 @@ from hanse.agent.cluster.kubernetes.names import (
     pod_name,
     service_name,
 )
-from hanse.agent.cluster.kubernetes.objects import Body
+from hanse.agent.cluster.kubernetes.objects import Body, PodObject
 from hanse.agent.cluster.kubernetes.stored import Stored
 from hanse.agent.cluster.port import Epoch, GangKey, PodRun, SetPlace, StartPods
 from hanse.model.ids import NodeName
@@ -33,6 +33,7 @@ from hanse.model.resources import CPU, PODS, Resources
 from hanse.model.selectors import Effect, Toleration
 
 CONTAINER: Final = "main"
+DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
 _EFFECTS: Final = {
     Effect.NO_SCHEDULE: "NoSchedule",
@@ -108,6 +109,14 @@ def why_not_startable(order: StartPods, stored: Stored) -> str:
         if run is None or not run.image:
             return f"pod set {held.name!r} has no image; a job that is to run on a real cluster needs one"
     return ""
+
+
+def main_container(found: PodObject) -> str:
+    """The container that people mean who name none: ours, or the one that whoever made the pod has marked, or its
+    first."""
+    names = [container.name for container in found.spec.containers]
+    marked = found.metadata.annotations.get(DEFAULT_CONTAINER, "")
+    return next((name for name in (marked, CONTAINER) if name in names), names[0] if names else CONTAINER)
 
 
 def service(start: Start) -> Body:

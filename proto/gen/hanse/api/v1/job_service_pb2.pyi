@@ -685,6 +685,152 @@ class TailLogsResponse(_message.Message):
 Global___TailLogsResponse: _TypeAlias = TailLogsResponse  # noqa: Y015
 
 @_typing.final
+class ExecJobRequest(_message.Message):
+    """What to run, or what it reads."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    START_FIELD_NUMBER: _builtins.int
+    STDIN_FIELD_NUMBER: _builtins.int
+    STDIN_END_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    stdin: _builtins.bytes
+    """For its standard input; at most 64 KiB."""
+    stdin_end: _builtins.bool
+    """Its standard input has ended."""
+    @_builtins.property
+    def start(self) -> Global___ExecStart:
+        """First request of every session."""
+
+    @_builtins.property
+    def size(self) -> Global___TerminalSize:
+        """The caller's terminal has another size now."""
+
+    def __init__(
+        self,
+        *,
+        start: Global___ExecStart | None = ...,
+        stdin: _builtins.bytes = ...,
+        stdin_end: _builtins.bool = ...,
+        size: Global___TerminalSize | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "size", b"size", "start", b"start", "stdin", b"stdin", "stdin_end", b"stdin_end"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body", b"body", "size", b"size", "start", b"start", "stdin", b"stdin", "stdin_end", b"stdin_end"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["start", "stdin", "stdin_end", "size"]  # noqa: Y015
+    _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
+
+Global___ExecJobRequest: _TypeAlias = ExecJobRequest  # noqa: Y015
+
+@_typing.final
+class ExecStart(_message.Message):
+    """Which command, and where."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    JOB_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    POD_SET_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    STDIN_FIELD_NUMBER: _builtins.int
+    TTY_FIELD_NUMBER: _builtins.int
+    job: _builtins.str
+    """Id or prefix of a name."""
+    queue: _builtins.str
+    """Look only in this queue when `job` is a name; empty for all."""
+    pod_set: _builtins.str
+    """Name of the pod set; empty for the first."""
+    rank: _builtins.int
+    """Rank of the pod within its set."""
+    stdin: _builtins.bool
+    """It reads what the caller sends; else its standard input is empty."""
+    tty: _builtins.bool
+    """It has a terminal; what it writes to standard error comes with the rest then."""
+    @_builtins.property
+    def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The command and its arguments; no shell is put in between. At least one word."""
+
+    def __init__(
+        self,
+        *,
+        job: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        pod_set: _builtins.str = ...,
+        rank: _builtins.int = ...,
+        command: _abc.Iterable[_builtins.str] | None = ...,
+        stdin: _builtins.bool = ...,
+        tty: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "job", b"job", "pod_set", b"pod_set", "queue", b"queue", "rank", b"rank", "stdin", b"stdin", "tty", b"tty"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecStart: _TypeAlias = ExecStart  # noqa: Y015
+
+@_typing.final
+class TerminalSize(_message.Message):
+    """How large a terminal is."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROWS_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    rows: _builtins.int
+    """Lines."""
+    columns: _builtins.int
+    """Characters in a line."""
+    def __init__(
+        self,
+        *,
+        rows: _builtins.int = ...,
+        columns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TerminalSize: _TypeAlias = TerminalSize  # noqa: Y015
+
+@_typing.final
+class ExecJobResponse(_message.Message):
+    """What it wrote, or how it ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STDOUT_FIELD_NUMBER: _builtins.int
+    STDERR_FIELD_NUMBER: _builtins.int
+    EXIT_CODE_FIELD_NUMBER: _builtins.int
+    stdout: _builtins.bytes
+    """Written to standard output."""
+    stderr: _builtins.bytes
+    """Written to standard error."""
+    exit_code: _builtins.int
+    """Set in the last response alone."""
+    def __init__(
+        self,
+        *,
+        stdout: _builtins.bytes = ...,
+        stderr: _builtins.bytes = ...,
+        exit_code: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "exit_code", b"exit_code"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "exit_code", b"exit_code", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__exit_code: _TypeAlias = _typing.Literal["exit_code"]  # noqa: Y015
+    _WhichOneofArgType__exit_code: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__exit_code) -> _WhichOneofReturnType__exit_code | None: ...
+
+Global___ExecJobResponse: _TypeAlias = ExecJobResponse  # noqa: Y015
+
+@_typing.final
 class LogLine(_message.Message):
     """One line that a pod wrote."""
 

@@ -104,6 +104,11 @@ class JobServiceStub(object):
                 request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.TailLogsRequest.SerializeToString,
                 response_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.TailLogsResponse.FromString,
                 _registered_method=True)
+        self.ExecJob = channel.stream_stream(
+                '/hanse.api.v1.JobService/ExecJob',
+                request_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.ExecJobRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.ExecJobResponse.FromString,
+                _registered_method=True)
 
 
 class JobServiceServicer(object):
@@ -208,6 +213,15 @@ class JobServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ExecJob(self, request_iterator, context):
+        """Runs a command in one of a job's pods, through the pool's agent. The first request says which and where, those after
+        it are what the command reads; the last response has its exit code. A caller who does not read is waited for, and
+        cut off after a minute; one who goes away ends the session, not always the command.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_JobServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -270,6 +284,11 @@ def add_JobServiceServicer_to_server(servicer, server):
                     servicer.TailLogs,
                     request_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.TailLogsRequest.FromString,
                     response_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.TailLogsResponse.SerializeToString,
+            ),
+            'ExecJob': grpc.stream_stream_rpc_method_handler(
+                    servicer.ExecJob,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_job__service__pb2.ExecJobRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_job__service__pb2.ExecJobResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -604,6 +623,33 @@ class JobService(object):
             '/hanse.api.v1.JobService/TailLogs',
             hanse_dot_api_dot_v1_dot_job__service__pb2.TailLogsRequest.SerializeToString,
             hanse_dot_api_dot_v1_dot_job__service__pb2.TailLogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExecJob(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/hanse.api.v1.JobService/ExecJob',
+            hanse_dot_api_dot_v1_dot_job__service__pb2.ExecJobRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_job__service__pb2.ExecJobResponse.FromString,
             options,
             channel_credentials,
             insecure,

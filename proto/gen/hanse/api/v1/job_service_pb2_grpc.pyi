@@ -79,6 +79,11 @@ class JobServiceStub:
     """Why a job waits, or why it went where it went."""
     TailLogs: _grpc.UnaryStreamMultiCallable[_job_service_pb2.TailLogsRequest, _job_service_pb2.TailLogsResponse]
     """Log lines of a job's pods, fetched from the pool's agent."""
+    ExecJob: _grpc.StreamStreamMultiCallable[_job_service_pb2.ExecJobRequest, _job_service_pb2.ExecJobResponse]
+    """Runs a command in one of a job's pods, through the pool's agent. The first request says which and where, those after
+    it are what the command reads; the last response has its exit code. A caller who does not read is waited for, and
+    cut off after a minute; one who goes away ends the session, not always the command.
+    """
 
 @_typing.type_check_only
 class JobServiceAsyncStub(JobServiceStub):
@@ -129,6 +134,11 @@ class JobServiceAsyncStub(JobServiceStub):
     """Why a job waits, or why it went where it went."""
     TailLogs: _aio.UnaryStreamMultiCallable[_job_service_pb2.TailLogsRequest, _job_service_pb2.TailLogsResponse]  # type: ignore[assignment]
     """Log lines of a job's pods, fetched from the pool's agent."""
+    ExecJob: _aio.StreamStreamMultiCallable[_job_service_pb2.ExecJobRequest, _job_service_pb2.ExecJobResponse]  # type: ignore[assignment]
+    """Runs a command in one of a job's pods, through the pool's agent. The first request says which and where, those after
+    it are what the command reads; the last response has its exit code. A caller who does not read is waited for, and
+    cut off after a minute; one who goes away ends the session, not always the command.
+    """
 
 class JobServiceServicer(metaclass=_abc_1.ABCMeta):
     """Submits jobs, and tells what becomes of them.
@@ -248,5 +258,16 @@ class JobServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_job_service_pb2.TailLogsResponse], _abc.AsyncIterator[_job_service_pb2.TailLogsResponse]]:
         """Log lines of a job's pods, fetched from the pool's agent."""
+
+    @_abc_1.abstractmethod
+    def ExecJob(
+        self,
+        request_iterator: _MaybeAsyncIterator[_job_service_pb2.ExecJobRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_job_service_pb2.ExecJobResponse], _abc.AsyncIterator[_job_service_pb2.ExecJobResponse]]:
+        """Runs a command in one of a job's pods, through the pool's agent. The first request says which and where, those after
+        it are what the command reads; the last response has its exit code. A caller who does not read is waited for, and
+        cut off after a minute; one who goes away ends the session, not always the command.
+        """
 
 def add_JobServiceServicer_to_server(servicer: JobServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

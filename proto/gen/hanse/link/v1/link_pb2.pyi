@@ -1000,6 +1000,9 @@ class DetailRequest(_message.Message):
     LOGS_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
     CHOICE_FIELD_NUMBER: _builtins.int
+    EXEC_FIELD_NUMBER: _builtins.int
+    INPUT_FIELD_NUMBER: _builtins.int
+    TAKEN_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Chosen by the asker."""
     @_builtins.property
@@ -1022,6 +1025,18 @@ class DetailRequest(_message.Message):
     def choice(self) -> Global___BindingKey:
         """Why a gang is where it is."""
 
+    @_builtins.property
+    def exec(self) -> Global___ExecQuestion:
+        """Run a command in a pod."""
+
+    @_builtins.property
+    def input(self) -> Global___ExecInput:
+        """What the command of the request of the same id reads."""
+
+    @_builtins.property
+    def taken(self) -> Global___Taken:
+        """The asker has taken so many more replies of the answer to the request of the same id."""
+
     def __init__(
         self,
         *,
@@ -1031,16 +1046,125 @@ class DetailRequest(_message.Message):
         logs: Global___LogQuestion | None = ...,
         cancel: Global___Cancel | None = ...,
         choice: Global___BindingKey | None = ...,
+        exec: Global___ExecQuestion | None = ...,
+        input: Global___ExecInput | None = ...,
+        taken: Global___Taken | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "explain", b"explain", "logs", b"logs", "nodes", b"nodes", "question", b"question"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "exec", b"exec", "explain", b"explain", "input", b"input", "logs", b"logs", "nodes", b"nodes", "question", b"question", "taken", b"taken"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "explain", b"explain", "id", b"id", "logs", b"logs", "nodes", b"nodes", "question", b"question"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "exec", b"exec", "explain", b"explain", "id", b"id", "input", b"input", "logs", b"logs", "nodes", b"nodes", "question", b"question", "taken", b"taken"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["nodes", "explain", "logs", "cancel", "choice"]  # noqa: Y015
+    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["nodes", "explain", "logs", "cancel", "choice", "exec", "input", "taken"]  # noqa: Y015
     _WhichOneofArgType_question: _TypeAlias = _typing.Literal["question", b"question"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_question) -> _WhichOneofReturnType_question | None: ...
 
 Global___DetailRequest: _TypeAlias = DetailRequest  # noqa: Y015
+
+@_typing.final
+class Taken(_message.Message):
+    """Taken makes room for more: an agent that counts its replies to a question sends at most `window` of them ahead."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPLIES_FIELD_NUMBER: _builtins.int
+    replies: _builtins.int
+    """Replies."""
+    def __init__(
+        self,
+        *,
+        replies: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["replies", b"replies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Taken: _TypeAlias = Taken  # noqa: Y015
+
+@_typing.final
+class ExecQuestion(_message.Message):
+    """ExecQuestion asks for a command to be run in a pod; the answer is what it writes, and its exit code."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GANG_FIELD_NUMBER: _builtins.int
+    POD_SET_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    STDIN_FIELD_NUMBER: _builtins.int
+    TTY_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
+    pod_set: _builtins.str
+    """Its pod set."""
+    rank: _builtins.int
+    """Its rank."""
+    stdin: _builtins.bool
+    """Inputs follow; else its standard input is empty."""
+    tty: _builtins.bool
+    """It has a terminal."""
+    window: _builtins.int
+    """Replies that may be ahead of what the asker has taken; 0 for any number."""
+    @_builtins.property
+    def gang(self) -> Global___BindingKey:
+        """Gang of the pod."""
+
+    @_builtins.property
+    def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The command and its arguments."""
+
+    def __init__(
+        self,
+        *,
+        gang: Global___BindingKey | None = ...,
+        pod_set: _builtins.str = ...,
+        rank: _builtins.int = ...,
+        command: _abc.Iterable[_builtins.str] | None = ...,
+        stdin: _builtins.bool = ...,
+        tty: _builtins.bool = ...,
+        window: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["gang", b"gang"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "gang", b"gang", "pod_set", b"pod_set", "rank", b"rank", "stdin", b"stdin", "tty", b"tty", "window", b"window"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecQuestion: _TypeAlias = ExecQuestion  # noqa: Y015
+
+@_typing.final
+class ExecInput(_message.Message):
+    """ExecInput is for a running command. At most INPUT_WINDOW of them are ahead of the `inputs_taken` of replies."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    COLUMNS_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """For its standard input; at most 64 KiB."""
+    end: _builtins.bool
+    """Its standard input ends after that."""
+    rows: _builtins.int
+    """Lines of its terminal, 0 to leave it."""
+    columns: _builtins.int
+    """Characters in a line of it."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        end: _builtins.bool = ...,
+        rows: _builtins.int = ...,
+        columns: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["columns", b"columns", "data", b"data", "end", b"end", "rows", b"rows"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecInput: _TypeAlias = ExecInput  # noqa: Y015
 
 @_typing.final
 class Cancel(_message.Message):
@@ -1098,6 +1222,7 @@ class LogQuestion(_message.Message):
     RANK_FIELD_NUMBER: _builtins.int
     FOLLOW_FIELD_NUMBER: _builtins.int
     TAIL_LINES_FIELD_NUMBER: _builtins.int
+    WINDOW_FIELD_NUMBER: _builtins.int
     pod_set: _builtins.str
     """Its pod set."""
     rank: _builtins.int
@@ -1106,6 +1231,8 @@ class LogQuestion(_message.Message):
     """Go on until the pod ends."""
     tail_lines: _builtins.int
     """Newest lines to begin with, 0 for all."""
+    window: _builtins.int
+    """Replies that may be ahead of what the asker has taken; 0 for any number."""
     @_builtins.property
     def gang(self) -> Global___BindingKey:
         """Gang of the pod."""
@@ -1118,10 +1245,11 @@ class LogQuestion(_message.Message):
         rank: _builtins.int = ...,
         follow: _builtins.bool = ...,
         tail_lines: _builtins.int = ...,
+        window: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["gang", b"gang"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "gang", b"gang", "pod_set", b"pod_set", "rank", b"rank", "tail_lines", b"tail_lines"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["follow", b"follow", "gang", b"gang", "pod_set", b"pod_set", "rank", b"rank", "tail_lines", b"tail_lines", "window", b"window"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1176,12 +1304,27 @@ class DetailReply(_message.Message):
     ERROR_FIELD_NUMBER: _builtins.int
     NODES_FIELD_NUMBER: _builtins.int
     LINES_FIELD_NUMBER: _builtins.int
+    STDOUT_FIELD_NUMBER: _builtins.int
+    STDERR_FIELD_NUMBER: _builtins.int
+    EXIT_CODE_FIELD_NUMBER: _builtins.int
+    INPUTS_TAKEN_FIELD_NUMBER: _builtins.int
+    COUNTED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Of the request."""
     end: _builtins.bool
     """Last message of the answer."""
     error: _builtins.str
     """Set when there is no answer: one line for people."""
+    stdout: _builtins.bytes
+    """What a command wrote to its standard output."""
+    stderr: _builtins.bytes
+    """What it wrote to its standard error."""
+    exit_code: _builtins.int
+    """How it ended."""
+    inputs_taken: _builtins.int
+    """Inputs that it has taken since the last reply; a reply may say nothing else."""
+    counted: _builtins.bool
+    """The sender counts replies, and waits for Taken."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodePlace]:
         """Nodes of a gang."""
@@ -1198,11 +1341,18 @@ class DetailReply(_message.Message):
         error: _builtins.str = ...,
         nodes: _abc.Iterable[Global___NodePlace] | None = ...,
         lines: _abc.Iterable[_builtins.str] | None = ...,
+        stdout: _builtins.bytes = ...,
+        stderr: _builtins.bytes = ...,
+        exit_code: _builtins.int | None = ...,
+        inputs_taken: _builtins.int = ...,
+        counted: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "exit_code", b"exit_code"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "error", b"error", "id", b"id", "lines", b"lines", "nodes", b"nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "counted", b"counted", "end", b"end", "error", b"error", "exit_code", b"exit_code", "id", b"id", "inputs_taken", b"inputs_taken", "lines", b"lines", "nodes", b"nodes", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__exit_code: _TypeAlias = _typing.Literal["exit_code"]  # noqa: Y015
+    _WhichOneofArgType__exit_code: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__exit_code) -> _WhichOneofReturnType__exit_code | None: ...
 
 Global___DetailReply: _TypeAlias = DetailReply  # noqa: Y015

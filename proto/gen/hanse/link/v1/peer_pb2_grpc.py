@@ -40,6 +40,11 @@ class PeerServiceStub(object):
                 request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolRequest.SerializeToString,
                 response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolResponse.FromString,
                 _registered_method=True)
+        self.TalkPool = channel.stream_stream(
+                '/hanse.link.v1.PeerService/TalkPool',
+                request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolRequest.SerializeToString,
+                response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolResponse.FromString,
+                _registered_method=True)
         self.FetchSummaries = channel.unary_unary(
                 '/hanse.link.v1.PeerService/FetchSummaries',
                 request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchSummariesRequest.SerializeToString,
@@ -65,6 +70,14 @@ class PeerServiceServicer(object):
         """AskPool hands a question to the agent of a pool that is attached here, and its answer back. Fails with UNAVAILABLE
         if the agent is not attached here, or leaves before the answer is complete; a call that is cancelled cancels the
         question.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def TalkPool(self, request_iterator, context):
+        """TalkPool is AskPool for a question whose answer takes inputs: the first request is the question, the others are
+        inputs to it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -96,6 +109,11 @@ def add_PeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'AskPool': grpc.unary_stream_rpc_method_handler(
                     servicer.AskPool,
+                    request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolRequest.FromString,
+                    response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolResponse.SerializeToString,
+            ),
+            'TalkPool': grpc.stream_stream_rpc_method_handler(
+                    servicer.TalkPool,
                     request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolRequest.FromString,
                     response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolResponse.SerializeToString,
             ),
@@ -141,6 +159,33 @@ class PeerService(object):
             request,
             target,
             '/hanse.link.v1.PeerService/AskPool',
+            hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolRequest.SerializeToString,
+            hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def TalkPool(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/hanse.link.v1.PeerService/TalkPool',
             hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolRequest.SerializeToString,
             hanse_dot_link_dot_v1_dot_peer__pb2.AskPoolResponse.FromString,
             options,

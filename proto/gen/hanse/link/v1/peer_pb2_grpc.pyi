@@ -43,6 +43,10 @@ class PeerServiceStub:
     if the agent is not attached here, or leaves before the answer is complete; a call that is cancelled cancels the
     question.
     """
+    TalkPool: _grpc.StreamStreamMultiCallable[_peer_pb2.AskPoolRequest, _peer_pb2.AskPoolResponse]
+    """TalkPool is AskPool for a question whose answer takes inputs: the first request is the question, the others are
+    inputs to it.
+    """
     FetchSummaries: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchSummariesRequest, _peer_pb2.FetchSummariesResponse]
     """FetchSummaries returns what the asker does not know yet of pools that are attached here."""
     FetchEvents: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchEventsRequest, _peer_pb2.FetchEventsResponse]
@@ -59,6 +63,10 @@ class PeerServiceAsyncStub(PeerServiceStub):
     """AskPool hands a question to the agent of a pool that is attached here, and its answer back. Fails with UNAVAILABLE
     if the agent is not attached here, or leaves before the answer is complete; a call that is cancelled cancels the
     question.
+    """
+    TalkPool: _aio.StreamStreamMultiCallable[_peer_pb2.AskPoolRequest, _peer_pb2.AskPoolResponse]  # type: ignore[assignment]
+    """TalkPool is AskPool for a question whose answer takes inputs: the first request is the question, the others are
+    inputs to it.
     """
     FetchSummaries: _aio.UnaryUnaryMultiCallable[_peer_pb2.FetchSummariesRequest, _peer_pb2.FetchSummariesResponse]  # type: ignore[assignment]
     """FetchSummaries returns what the asker does not know yet of pools that are attached here."""
@@ -79,6 +87,16 @@ class PeerServiceServicer(metaclass=_abc_1.ABCMeta):
         """AskPool hands a question to the agent of a pool that is attached here, and its answer back. Fails with UNAVAILABLE
         if the agent is not attached here, or leaves before the answer is complete; a call that is cancelled cancels the
         question.
+        """
+
+    @_abc_1.abstractmethod
+    def TalkPool(
+        self,
+        request_iterator: _MaybeAsyncIterator[_peer_pb2.AskPoolRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_peer_pb2.AskPoolResponse], _abc.AsyncIterator[_peer_pb2.AskPoolResponse]]:
+        """TalkPool is AskPool for a question whose answer takes inputs: the first request is the question, the others are
+        inputs to it.
         """
 
     @_abc_1.abstractmethod

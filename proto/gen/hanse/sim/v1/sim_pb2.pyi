@@ -1409,6 +1409,88 @@ class LogsResponse(_message.Message):
 Global___LogsResponse: _TypeAlias = LogsResponse  # noqa: Y015
 
 @_typing.final
+class ExecRequest(_message.Message):
+    """ExecRequest is a command, or what it reads."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POOL_FIELD_NUMBER: _builtins.int
+    KEY_FIELD_NUMBER: _builtins.int
+    POD_SET_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    COMMAND_FIELD_NUMBER: _builtins.int
+    DATA_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    pool: _builtins.str
+    """Pool; of the first request, as the next four."""
+    pod_set: _builtins.str
+    """Its pod set."""
+    rank: _builtins.int
+    """Its rank."""
+    data: _builtins.bytes
+    """For its standard input; of later requests."""
+    end: _builtins.bool
+    """Its standard input ends after that."""
+    @_builtins.property
+    def key(self) -> Global___GangKey:
+        """Gang of the pod."""
+
+    @_builtins.property
+    def command(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The command and its arguments."""
+
+    def __init__(
+        self,
+        *,
+        pool: _builtins.str = ...,
+        key: Global___GangKey | None = ...,
+        pod_set: _builtins.str = ...,
+        rank: _builtins.int = ...,
+        command: _abc.Iterable[_builtins.str] | None = ...,
+        data: _builtins.bytes = ...,
+        end: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["key", b"key"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["command", b"command", "data", b"data", "end", b"end", "key", b"key", "pod_set", b"pod_set", "pool", b"pool", "rank", b"rank"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExecRequest: _TypeAlias = ExecRequest  # noqa: Y015
+
+@_typing.final
+class ExecResponse(_message.Message):
+    """ExecResponse is what it wrote, or how it ended."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STDOUT_FIELD_NUMBER: _builtins.int
+    STDERR_FIELD_NUMBER: _builtins.int
+    EXIT_CODE_FIELD_NUMBER: _builtins.int
+    stdout: _builtins.bytes
+    """Written to standard output."""
+    stderr: _builtins.bytes
+    """Written to standard error."""
+    exit_code: _builtins.int
+    """Set in the last response alone."""
+    def __init__(
+        self,
+        *,
+        stdout: _builtins.bytes = ...,
+        stderr: _builtins.bytes = ...,
+        exit_code: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "exit_code", b"exit_code"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "exit_code", b"exit_code", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__exit_code: _TypeAlias = _typing.Literal["exit_code"]  # noqa: Y015
+    _WhichOneofArgType__exit_code: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__exit_code) -> _WhichOneofReturnType__exit_code | None: ...
+
+Global___ExecResponse: _TypeAlias = ExecResponse  # noqa: Y015
+
+@_typing.final
 class PodLogRequest(_message.Message):
     """PodLogRequest asks for the record."""
 

@@ -75,6 +75,11 @@ class SimServiceStub(object):
                 request_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LogsRequest.SerializeToString,
                 response_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LogsResponse.FromString,
                 _registered_method=True)
+        self.Exec = channel.stream_stream(
+                '/hanse.sim.v1.SimService/Exec',
+                request_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.ExecRequest.SerializeToString,
+                response_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.ExecResponse.FromString,
+                _registered_method=True)
         self.PodLog = channel.unary_stream(
                 '/hanse.sim.v1.SimService/PodLog',
                 request_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.PodLogRequest.SerializeToString,
@@ -172,6 +177,13 @@ class SimServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Exec(self, request_iterator, context):
+        """Exec plays a command in one pod; the first request says which.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def PodLog(self, request, context):
         """PodLog streams the record of everything that ever happened to pods, from a sequence number on.
         """
@@ -263,6 +275,11 @@ def add_SimServiceServicer_to_server(servicer, server):
                     servicer.Logs,
                     request_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LogsRequest.FromString,
                     response_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.LogsResponse.SerializeToString,
+            ),
+            'Exec': grpc.stream_stream_rpc_method_handler(
+                    servicer.Exec,
+                    request_deserializer=hanse_dot_sim_dot_v1_dot_sim__pb2.ExecRequest.FromString,
+                    response_serializer=hanse_dot_sim_dot_v1_dot_sim__pb2.ExecResponse.SerializeToString,
             ),
             'PodLog': grpc.unary_stream_rpc_method_handler(
                     servicer.PodLog,
@@ -517,6 +534,33 @@ class SimService(object):
             '/hanse.sim.v1.SimService/Logs',
             hanse_dot_sim_dot_v1_dot_sim__pb2.LogsRequest.SerializeToString,
             hanse_dot_sim_dot_v1_dot_sim__pb2.LogsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Exec(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/hanse.sim.v1.SimService/Exec',
+            hanse_dot_sim_dot_v1_dot_sim__pb2.ExecRequest.SerializeToString,
+            hanse_dot_sim_dot_v1_dot_sim__pb2.ExecResponse.FromString,
             options,
             channel_credentials,
             insecure,

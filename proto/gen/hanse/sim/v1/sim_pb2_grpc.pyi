@@ -56,6 +56,8 @@ class SimServiceStub:
     """Pods tells the pods of one gang, by set and rank."""
     Logs: _grpc.UnaryStreamMultiCallable[_sim_pb2.LogsRequest, _sim_pb2.LogsResponse]
     """Logs streams lines of one pod's log."""
+    Exec: _grpc.StreamStreamMultiCallable[_sim_pb2.ExecRequest, _sim_pb2.ExecResponse]
+    """Exec plays a command in one pod; the first request says which."""
     PodLog: _grpc.UnaryStreamMultiCallable[_sim_pb2.PodLogRequest, _sim_pb2.PodLogResponse]
     """PodLog streams the record of everything that ever happened to pods, from a sequence number on."""
     Describe: _grpc.UnaryUnaryMultiCallable[_sim_pb2.DescribeRequest, _sim_pb2.DescribeResponse]
@@ -92,6 +94,8 @@ class SimServiceAsyncStub(SimServiceStub):
     """Pods tells the pods of one gang, by set and rank."""
     Logs: _aio.UnaryStreamMultiCallable[_sim_pb2.LogsRequest, _sim_pb2.LogsResponse]  # type: ignore[assignment]
     """Logs streams lines of one pod's log."""
+    Exec: _aio.StreamStreamMultiCallable[_sim_pb2.ExecRequest, _sim_pb2.ExecResponse]  # type: ignore[assignment]
+    """Exec plays a command in one pod; the first request says which."""
     PodLog: _aio.UnaryStreamMultiCallable[_sim_pb2.PodLogRequest, _sim_pb2.PodLogResponse]  # type: ignore[assignment]
     """PodLog streams the record of everything that ever happened to pods, from a sequence number on."""
     Describe: _aio.UnaryUnaryMultiCallable[_sim_pb2.DescribeRequest, _sim_pb2.DescribeResponse]  # type: ignore[assignment]
@@ -173,6 +177,14 @@ class SimServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_sim_pb2.LogsResponse], _abc.AsyncIterator[_sim_pb2.LogsResponse]]:
         """Logs streams lines of one pod's log."""
+
+    @_abc_1.abstractmethod
+    def Exec(
+        self,
+        request_iterator: _MaybeAsyncIterator[_sim_pb2.ExecRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_sim_pb2.ExecResponse], _abc.AsyncIterator[_sim_pb2.ExecResponse]]:
+        """Exec plays a command in one pod; the first request says which."""
 
     @_abc_1.abstractmethod
     def PodLog(
