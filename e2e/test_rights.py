@@ -158,7 +158,7 @@ async def objects(plane: ControlPlane, port: ClusterPort, number: int) -> None:
     await job_begins(port, held, manifest(name=f"rights-{number}", seconds=FOR_LONG_S))
     await until_counts(port, held.key, lambda c: c.running == len(held.sets[0].nodes))
     async with asyncio.timeout(PATIENCE_S):
-        while WATCHED not in {right for right, _ in asked(plane, 0)}:
+        while WATCHED not in {right for right, _ in asked(plane, 0)}:  # noqa: ASYNC110 - the API server's doing
             await asyncio.sleep(LOOK_EVERY_S)
     assert await port.write(FIRST, [StopPods(held.key)]) == (Done(),)
     await until_counts(port, held.key, lambda c: c.occupying == 0)

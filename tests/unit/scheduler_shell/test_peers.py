@@ -9,11 +9,21 @@ from dataclasses import replace
 import grpc
 import pytest
 
-from hanse.apiserver.ports import PartAt, PodRef
+from hanse.apiserver.ports import ExecPiece, PartAt, PodRef
 from hanse.bus.inprocess import InProcessBus
 from hanse.kit.stream import StreamClosed
 from hanse.link.v1 import peer_pb2_grpc
-from hanse.model.detail import ChoiceQuestion, DetailReply, DetailRequest, ExplainQuestion, LogQuestion, NodesQuestion
+from hanse.model.detail import (
+    REPLY_WINDOW,
+    ChoiceQuestion,
+    DetailReply,
+    DetailRequest,
+    ExecInput,
+    ExecQuestion,
+    ExplainQuestion,
+    LogQuestion,
+    NodesQuestion,
+)
 from hanse.model.errors import HanseError, Unavailable
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import Attempt, JobId, NodeName, Part, PoolName, QueueName, ReplicaId
@@ -148,13 +158,48 @@ async def test_whoever_follows_a_log_is_told_when_the_agent_moves() -> None:
         logs = second.details.logs(POD, tail_lines=1, follow=True)
         first_line = asyncio.ensure_future(anext(logs))
         question = await asked(agent)
-        assert question.question == LogQuestion(GangKey(JOB, Attempt(1), Part(0)), "worker", 0, True, 1)
+        assert question.question == LogQuestion(GangKey(JOB, Attempt(1), Part(0)), "worker", 0, True, 1, REPLY_WINDOW)
         await agent.say(DetailReply(question.id, lines=("hello",)))
         assert [entry.text for entry in await first_line] == ["hello"]
         agent.close()
         with pytest.raises(Unavailable, match="is moving"):
             async with asyncio.timeout(ENDS_SOON_S):
                 await anext(logs)
+
+
+async def typed() -> AsyncIterator[ExecInput]:
+    yield ExecInput(b"abc")
+    yield ExecInput(end=True)
+
+
+async def test_a_command_reads_and_writes_through_the_replica_that_has_the_agent() -> None:
+    async with two() as (_, _, second, agent):
+        running = second.details.exec(POD, command=["cat"], tty=False, inputs=typed())
+        first = asyncio.ensure_future(anext(running))
+        question = await asked(agent)
+        gang = GangKey(JOB, Attempt(1), Part(0))
+        assert question.question == ExecQuestion(gang, "worker", 0, ("cat",), stdin=True, window=REPLY_WINDOW)
+        await agent.say(DetailReply(question.id, counted=True))
+        await until(lambda: sum(isinstance(value, DetailRequest) for value in agent.told) == 3)
+        told = [value.question for value in agent.told if isinstance(value, DetailRequest)]
+        assert told[1:] == [ExecInput(b"abc"), ExecInput(end=True)]
+        await agent.say(DetailReply(question.id, inputs_taken=2))
+        await agent.say(DetailReply(question.id, stdout=b"abc", counted=True))
+        assert await first == ExecPiece(stdout=b"abc")
+        await agent.say(DetailReply(question.id, exit_code=3, counted=True))
+        await agent.say(DetailReply(question.id, end=True))
+        assert [piece async for piece in running] == [ExecPiece(exit_code=3)]
+
+
+async def test_a_command_whose_agent_leaves_may_have_run() -> None:
+    async with two() as (_, _, second, agent):
+        running = asyncio.ensure_future(anext(second.details.exec(POD, command=["x"], tty=False, inputs=None)))
+        await asked(agent)
+        agent.close()
+        with pytest.raises(Unavailable, match="may run on") as left:
+            async with asyncio.timeout(ENDS_SOON_S):
+                await running
+        assert left.value.reason == "EXEC_UNKNOWN"
 
 
 async def test_nobody_is_asked_for_a_pool_without_an_agent() -> None:

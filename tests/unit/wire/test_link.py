@@ -10,9 +10,12 @@ from hanse.model.detail import (
     ChoiceQuestion,
     DetailReply,
     DetailRequest,
+    ExecInput,
+    ExecQuestion,
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
+    Taken,
     UnknownQuestion,
 )
 from hanse.model.errors import InvalidArgument
@@ -69,6 +72,7 @@ FRAMES_OF_AGENTS: dict[str, FromAgent] = {
     "reports": Reports(EPOCH, 9, (REPORT,)),
     "summary": SUMMARY,
     "summary without the empty shape": PoolSummary(PoolName("p0"), EPOCH, 5, 71, 6, b"s"),
+    "exec reply": DetailReply(3, stdout=b"a", stderr=b"b", exit_code=0, inputs_taken=2, counted=True),
     "detail reply": DetailReply(
         3, end=True, error="e", nodes=(NodePlace(NodeName("n"), "w", (1, 2), ("r",)),), lines=("l",)
     ),
@@ -87,7 +91,10 @@ FRAMES_OF_REPLICAS: dict[str, FromReplica] = {
     "explain?": DetailRequest(2, ExplainQuestion(b"spec", (FlavorName("h100"),))),
     "a question of a newer version": DetailRequest(2, UnknownQuestion()),
     "why there?": DetailRequest(2, ChoiceQuestion(KEY)),
-    "logs?": DetailRequest(3, LogQuestion(KEY, "worker", 4, follow=True, tail_lines=10)),
+    "logs?": DetailRequest(3, LogQuestion(KEY, "worker", 4, follow=True, tail_lines=10, window=32)),
+    "exec?": DetailRequest(3, ExecQuestion(KEY, "worker", 4, ("ls", "-l"), stdin=True, tty=True, window=32)),
+    "input": DetailRequest(3, ExecInput(b"abc", end=True, rows=24, columns=80)),
+    "taken": DetailRequest(3, Taken(8)),
     "cancel": DetailRequest(3, Cancel()),
     "heartbeat": Heartbeat(5),
 }  # fmt: skip
