@@ -35,7 +35,7 @@ test: setup services ## run every test; TESTS=… narrows it: paths or pytest op
 
 .PHONY: e2e-tools
 e2e-tools: setup ## build a real Kubernetes control plane and controllers from pinned Go modules; KUBEBUILDER_ASSETS names one that is there
-	@e2e/tools/build kubernetes kwok kind jobset training-operator kueue
+	@e2e/tools/build kubernetes kwok helm kind jobset training-operator kueue
 
 .PHONY: e2e
 e2e: setup e2e-tools ## test against real API servers on the loopback; TESTS=… narrows it: paths or pytest options

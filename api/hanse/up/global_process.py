@@ -24,6 +24,7 @@ from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
 from hanse.kit.clock import Clock
+from hanse.kit.health import HEALTH
 from hanse.kit.process import settle_memory
 from hanse.kit.tasks import race
 from hanse.link.v1 import link_pb2_grpc, peer_pb2_grpc
@@ -68,6 +69,7 @@ async def run_global(
         opened_bus(settings.bus, _fork(rng)),
     )
     async with AsyncExitStack() as stack:
+        stack.enter_context(HEALTH.told_by(lambda: False))  # while the store is waited for
         store = await opened_store(settings.store, clock, _fork(rng))
         stack.push_async_callback(store.close)
         peers = GrpcPeers(settings.federation, token=token, tls=settings.tls)
@@ -95,6 +97,7 @@ async def run_global(
         seat.listens_at(_advertised(settings, serving.address))
         log.info("global_started", extra={"replica": name, "address": serving.address, "store": store_kind(settings)})
         listening(serving.address)
+        stack.enter_context(HEALTH.told_by(lambda: seat.ready))
         async with _leaving(seat):
             await race(replica=_sit(seat), attend=_attend(seat))
 

@@ -101,7 +101,8 @@ class ProcessSettings(BaseSettings):
     )
     prometheus: str = setting(
         "",
-        "HOST:PORT at which Prometheus may scrape `/metrics`; port 0 takes a free one. Empty: nowhere.",
+        "HOST:PORT at which Prometheus may scrape `/metrics`, and probes ask `/livez` and `/readyz`; port 0 takes a"
+        " free one. Empty: nowhere.",
         why="Whoever reaches it may read it.",
     )
     trace_ratio: float | None = setting(

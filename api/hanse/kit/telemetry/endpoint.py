@@ -1,4 +1,4 @@
-"""A Prometheus endpoint: `GET /metrics` over HTTP/1.1, and nothing else.
+"""A Prometheus endpoint: `GET /metrics` over HTTP/1.1; and what a kubelet probes, `/livez` and `/readyz`.
 
 It is asked a few times a minute by a scraper or two, so it serves one request a connection, takes SCRAPES_MAX at a
 time, and hangs up on whoever needs longer than DEADLINE_S to ask or to read. Tables are copied on the event loop; the
@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from hanse.kit.health import HEALTH
 from hanse.kit.telemetry.exposition import CONTENT_TYPE
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
@@ -20,6 +21,8 @@ from hanse.model.names import quoted
 log = logging.getLogger(__name__)
 
 PATH: Final = "/metrics"
+LIVE_PATH: Final = "/livez"
+READY_PATH: Final = "/readyz"
 DEADLINE_S: Final = 5.0
 SCRAPES_MAX: Final = 8
 REQUEST_BYTES_MAX: Final = 8_192
@@ -92,8 +95,13 @@ class _Endpoint:
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
             return _response("405 Method Not Allowed", "only GET\n", body=True)
+        if path == LIVE_PATH.encode() or (path == READY_PATH.encode() and HEALTH.ready):
+            return _response("200 OK", "ok\n", body=method == b"GET")
+        if path == READY_PATH.encode():
+            return _response("503 Service Unavailable", "not ready\n", body=method == b"GET")
         if path != PATH.encode():
-            return _response("404 Not Found", f"metrics are at {PATH}\n", body=method == b"GET")
+            what = f"metrics are at {PATH}, probes at {LIVE_PATH} and {READY_PATH}\n"
+            return _response("404 Not Found", what, body=method == b"GET")
         return _response("200 OK", await self._page(), body=method == b"GET", content_type=CONTENT_TYPE)
 
 

@@ -74,7 +74,7 @@ class Roots:
         self.nonce = nonce
         self.lease = 0
         self.alive = asyncio.Event()
-        self.taken = 0  # roots that it took over
+        self.taken = 0  # roots that it took over from another start, of itself or of others
 
     async def run_membership(self) -> None:
         """Stay a member until cancelled or closed: renew the lease, and join anew when it was lost."""
@@ -184,7 +184,7 @@ class Roots:
         guard = ModRevisionIs(keys.grant(root), known.revision if known is not None else 0)
         value = GrantValue(self._replica, self.nonce, self._clock.now_ms())
         outcome = await self._store.transact(Txn((guard,), (Put(keys.grant(root), encode(value)),)))
-        self.taken += isinstance(outcome, Committed)
+        self.taken += isinstance(outcome, Committed) and known is not None
         before = known.replica if known is not None else ""
         log.info("grant_taken", extra={"root": root, "before": before, "outcome": type(outcome).__name__})
         metrics.ROOTS_TAKEN.add(1, type(outcome).__name__.lower())

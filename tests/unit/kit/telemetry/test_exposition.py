@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from hanse.kit.health import HEALTH
 from hanse.kit.telemetry.endpoint import SCRAPES_MAX, prometheus_endpoint
 from hanse.kit.telemetry.exposition import exposition, metric_name
 from hanse.kit.telemetry.instruments import Counter, Gauge, Histogram, Label, Registry
@@ -93,6 +94,16 @@ async def test_whatever_else_is_asked_gets_a_status(request_line: bytes, status:
     async with prometheus_endpoint("127.0.0.1:0", page) as address:
         answer = await ask(address, request_line + b"\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 " + status)
+
+
+@pytest.mark.parametrize("ready", [True, False])
+async def test_probes_tell_ready_from_alive(ready: bool) -> None:
+    with HEALTH.told_by(lambda: ready):
+        async with prometheus_endpoint("127.0.0.1:0", page) as address:
+            alive = await ask(address, b"GET /livez HTTP/1.1\r\n\r\n")
+            able = await ask(address, b"GET /readyz HTTP/1.1\r\n\r\n")
+    assert alive.startswith(b"HTTP/1.1 200 OK")
+    assert able.startswith(b"HTTP/1.1 200 OK" if ready else b"HTTP/1.1 503 Service Unavailable")
 
 
 async def test_a_head_without_an_end_is_cut_off() -> None:
