@@ -69,8 +69,9 @@ class ControlPlane(ApiServer):
         exec_port: where kwok plays commands.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, lease_s: int = LEASE_S, silent_s: int = NODE_SILENT_S) -> None:
         self.folder = folder
+        self._lease_s, self._silent_s = lease_s, silent_s
         self.certificates = Certificates(folder)
         self.audit_log = folder / "audit.log"
         ports = free_ports(7)
@@ -248,7 +249,7 @@ class ControlPlane(ApiServer):
             *("--leader-elect=false", "--bind-address=127.0.0.1", f"--secure-port={self._manager}"),
             f"--cert-dir={self.folder / 'controllers'}",
             f"--service-account-private-key-file={self.folder / 'accounts.pem'}",
-            *(f"--node-monitor-grace-period={NODE_SILENT_S}s", "--node-monitor-period=1s"),
+            *(f"--node-monitor-grace-period={self._silent_s}s", "--node-monitor-period=1s"),
             *("--kube-api-qps=500", "--kube-api-burst=1000"),
         ]
 
@@ -266,15 +267,20 @@ class ControlPlane(ApiServer):
             *(f"--kubeconfig={self.kubeconfig}", f"--config={STAGES}"),
             *("--manage-all-nodes=false", f"--manage-nodes-with-label-selector={'='.join(PLAYED)}"),
             *(f"--server-address=127.0.0.1:{self._kwok}", "--node-ip=127.0.0.1"),
-            *("--cidr=10.0.0.0/8", f"--node-lease-duration-seconds={LEASE_S}"),
+            *("--cidr=10.0.0.0/8", f"--node-lease-duration-seconds={self._lease_s}"),
         ]
 
 
 @contextmanager
-def control_plane() -> Iterator[ControlPlane]:
-    """One that runs, in a folder of its own."""
+def control_plane(*, lease_s: int = LEASE_S, silent_s: int = NODE_SILENT_S) -> Iterator[ControlPlane]:
+    """One that runs, in a folder of its own.
+
+    Args:
+        lease_s: of nodes; of a thousand nodes, short ones are more work than all that is tested.
+        silent_s: after so long without a lease a node is Unknown.
+    """
     with data_folder() as folder:
-        plane = ControlPlane(folder)
+        plane = ControlPlane(folder, lease_s=lease_s, silent_s=silent_s)
         cert, key = str(plane.certificates.server_cert), str(plane.certificates.server_key)
         try:
             plane.start()

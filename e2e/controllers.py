@@ -52,6 +52,11 @@ class Place:
     def certs(self) -> Path:
         return self.folder / "k8s-webhook-server" / "serving-certs"
 
+    @property
+    def hooks(self) -> dict[str, object]:
+        """Where its webhooks are served, for a configuration."""
+        return {"port": self.webhooks, "host": LOCAL, "certDir": str(self.certs)}
+
     def config(self, api_version: str, **told: object) -> str:
         """A configuration as most of them take it, in a file."""
         body = {
@@ -112,16 +117,12 @@ def _of_one_version(crd: dict[str, Any], _: Controller) -> dict[str, Any]:
 
 def _jobset(at: Place) -> Sequence[str]:
     told = {"internalCertManagement": {"enable": False}, "clientConnection": {"qps": QPS, "burst": QPS}}
-    return [at.config("config.jobset.x-k8s.io/v1alpha1", **told)]
+    return [at.config("config.jobset.x-k8s.io/v1alpha1", webhook=at.hooks, **told)]
 
 
 def _lws(at: Place) -> Sequence[str]:
-    told = {
-        "internalCertManagement": {"enable": False},
-        "clientConnection": {"qps": QPS, "burst": QPS},
-        "webhook": {"port": at.webhooks, "host": LOCAL, "certDir": str(at.certs)},
-    }
-    return [at.config("config.lws.x-k8s.io/v1alpha1", **told)]
+    told = {"internalCertManagement": {"enable": False}, "clientConnection": {"qps": QPS, "burst": QPS}}
+    return [at.config("config.lws.x-k8s.io/v1alpha1", webhook=at.hooks, **told)]
 
 
 def _trainer(at: Place) -> Sequence[str]:
@@ -133,7 +134,7 @@ def _kueue(at: Place) -> Sequence[str]:
     told = {
         "clientConnection": {"qps": QPS, "burst": QPS},
         "integrations": {"frameworks": list(KUEUE_FRAMEWORKS)},
-        "webhook": {"port": at.webhooks, "host": LOCAL, "certDir": str(at.certs)},
+        "webhook": at.hooks,
     }
     return [at.config("config.kueue.x-k8s.io/v1beta2", **told), "--feature-gates=VisibilityOnDemand=false"]
 

@@ -6,7 +6,7 @@ What is asked of it goes through its own client and command; what runs is read f
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,11 +122,21 @@ class Federation:
         return [pod for plane in self.planes.values() for pod in plane.call("GET", selector)["items"]]
 
     def named_nodes(self, job: str) -> dict[int, str]:
-        """Node of each rank, as `hanse job JOB --nodes` tells."""
-        command = [*HANSE, "job", job, "--nodes", "--server", self.address, "-o", "json"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE_S)
-        told = json.loads(done.stdout)["nodes"]
-        return {int(rank): node["name"] for node in told for rank in node["ranks"]}
+        """Node of each rank of a job of one pod set, as `hanse job JOB --nodes` tells."""
+        return {rank: node for (_, rank), node in self.named_places(job).items()}
+
+    def named_places(self, job: str) -> dict[tuple[str, int], str]:
+        """Node of each pod set and rank, as `hanse job JOB --nodes` tells."""
+        told = self.command("job", job, "--nodes", "-o", "json")["nodes"]
+        return {(node["pod_set"], int(rank)): node["name"] for node in told for rank in node["ranks"]}
+
+    def command(self, *words: str) -> Any:
+        """What a command of ours answers, as JSON."""
+        done = subprocess.run(
+            [*HANSE, *words, "--server", self.address], capture_output=True, text=True, timeout=PATIENCE_S
+        )
+        assert done.returncode == 0, f"hanse {' '.join(words)}: {done.stderr}{done.stdout}"
+        return json.loads(done.stdout)
 
 
 async def until(holds: Callable[[], Awaitable[bool]], patience_s: float = PATIENCE_S) -> None:
@@ -138,16 +148,17 @@ async def until(holds: Callable[[], Awaitable[bool]], patience_s: float = PATIEN
 
 @asynccontextmanager
 async def federation_over(
-    planes: Mapping[str, ApiServer], folder: Path, config: str = CONFIG
+    planes: Mapping[str, ApiServer], folder: Path, config: str = CONFIG, levels: Sequence[Mapping[str, str]] = LEVELS
 ) -> AsyncIterator[Federation]:
     """One that is healthy in every pool; at the end no auditor may have seen a rank twice or attempts that overlap.
 
     Args:
         config: flavors and queues.
+        levels: of every pool, coarse to fine.
     """
     address = f"127.0.0.1:{free_ports(1)[0]}"
     replica = _replica(folder, address)
-    agents = {pool: _agent(folder, pool, plane, address) for pool, plane in planes.items()}
+    agents = {pool: _agent(folder, pool, plane, address, levels) for pool, plane in planes.items()}
     with ExitStack() as stack:
         logs = {pool: stack.enter_context(pod_log(plane)) for pool, plane in planes.items()}
         running = Federation(planes, replica, agents, logs, address)
@@ -170,13 +181,15 @@ def _replica(folder: Path, address: str) -> ServerProcess:
     return ServerProcess("global", command, folder, ready=lambda: serves(address, ""))
 
 
-def _agent(folder: Path, pool: str, plane: ApiServer, address: str) -> ServerProcess:
+def _agent(
+    folder: Path, pool: str, plane: ApiServer, address: str, levels: Sequence[Mapping[str, str]]
+) -> ServerProcess:
     settings = folder / f"agent-{pool}.yaml"
     access = kubeconfig(plane, folder / f"kubeconfig-{pool}", {"token": account_token(plane)})
     told = {
         "cluster": f"kubeconfig:{access}#here",
         "replicas": [address],
-        "pools": [{"name": pool, "levels": list(LEVELS)}],
+        "pools": [{"name": pool, "levels": list(levels)}],
         "summary_min_interval_s": 0.2,
         "node_lost_s": NODE_LOST_S,
     }

@@ -11,6 +11,10 @@ from hanse.model.devices import DeviceGroup
 from hanse.model.resources import CPU, Resources
 
 PATIENCE_S: Final = 60.0
+NODE_S: Final = 0.1
+LOOK_S: Final = 0.002
+"""For each node that is listed."""
+
 LOOK_EVERY_S: Final = 0.05
 NODES: Final = "/api/v1/nodes"
 
@@ -42,11 +46,11 @@ def add_nodes(plane: ControlPlane, hosts: Iterable[Host]) -> None:
 
 
 def wait_usable(plane: ControlPlane) -> None:
-    """Until every node is ready and without taints."""
-    ends_s = time.monotonic() + PATIENCE_S
-    while not all(_usable(node) for node in nodes(plane)):
-        assert time.monotonic() < ends_s, "the nodes do not become ready"
-        time.sleep(LOOK_EVERY_S)
+    """Until every node is ready and without taints; many take longer, and are looked at less often."""
+    begin_s = time.monotonic()
+    while not all(map(_usable, found := nodes(plane))):
+        assert time.monotonic() < begin_s + PATIENCE_S + len(found) * NODE_S, "the nodes do not become ready"
+        time.sleep(LOOK_EVERY_S + len(found) * LOOK_S)
 
 
 def nodes(plane: ControlPlane) -> list[dict[str, Any]]:
