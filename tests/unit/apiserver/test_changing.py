@@ -6,6 +6,7 @@ import pytest
 
 from hanse.api.v1 import job_pb2, job_service_pb2
 from hanse.apiserver.ports import Explanation
+from hanse.apiserver.requests import Record, Request, Requests
 from hanse.model.errors import AlreadyExists, FailedPrecondition, HanseError, InvalidArgument, NotFound
 from hanse.model.ids import JobId
 from hanse.model.job import JobSpec
@@ -132,6 +133,36 @@ async def test_releasing_a_job_that_is_not_on_hold_is_no_error_unless_it_has_end
         await become(on, state=State.CANCELLED)
         with pytest.raises(FailedPrecondition, match="nothing to release"):
             await on.api.jobs.release_job(CTX, release())
+
+
+async def test_an_answer_that_changed_nothing_carries_the_revision_of_what_it_shows() -> None:
+    async with stage() as on:
+        await on.submit(batch(spec()))
+        released = await on.api.jobs.release_job(CTX, release(request_id="r"))
+        seen = await on.api.jobs.get_job(CTX, job_service_pb2.GetJobRequest(job="train"))
+    assert released.revision == seen.revision
+
+
+async def test_a_request_that_was_on_its_way_twice_is_answered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its twin takes effect, and the job is cancelled, between two looks of the slower one."""
+    find = Requests.find
+    twins = [1]
+
+    async with stage() as on:
+        await on.submit(batch(spec()))
+        await on.store.core.transact(Txn((), (Put(keys.priority("high"), encode(PriorityValue(100))),)))
+
+        async def overtaken(self: Requests, request: Request) -> Record | None:
+            found = await find(self, request)
+            if twins:
+                twins.pop()
+                await on.api.jobs.update_job(CTX, update("high", request_id="u"))
+                await on.api.jobs.cancel_job(CTX, job_service_pb2.CancelJobRequest(job="train"))
+            return found
+
+        monkeypatch.setattr(Requests, "find", overtaken)
+        answer = await on.api.jobs.update_job(CTX, update("high", request_id="u"))
+    assert answer.status.priority == 100
 
 
 async def test_a_job_on_hold_can_be_cancelled() -> None:
