@@ -14,6 +14,7 @@ import pytest
 import pytest_asyncio
 
 from e2e import nodes
+from e2e.api_objects import make
 from e2e.control_plane import ControlPlane, control_plane
 from e2e.federation import RACK, Federation, federation_over, until
 from hanse.api.v1 import job_pb2
@@ -27,6 +28,28 @@ HOST: Final = Resources({"nvidia.com/gpu": 8, "cpu": 96_000, "memory": 1 << 40, 
 GPU_PRODUCT: Final = "nvidia.com/gpu.product"
 KILLS: Final = int(os.environ.get("HANSE_E2E_KILLS", "4"))
 SEED: Final = 1
+COMPANIONS: Final = "configmaps?labelSelector=hanse.dev/companion"
+BESIDE_PODS: Final = ("/api/v1/services?labelSelector=hanse.dev/federation", f"/api/v1/{COMPANIONS}")
+NEEDY: Final = """
+apiVersion: hanse/v1
+kind: Job
+name: needy
+queue: team
+needs: {secret: [hf-token]}
+pod_sets:
+- count: 2
+  image: example.com/train:1
+  command: [sleep, "600"]
+  env: {HANSE_SIM_RUNTIME_S: 600}
+  resources: {nvidia.com/gpu: 8}
+  volumes: [{name: conf, kind: config_map, source: conf, mount_path: /conf}]
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: conf}
+data: {lr: "1e-3"}
+"""
+"""It needs a Secret of the cluster, and brings its ConfigMap along."""
 
 
 @pytest.fixture(scope="module")
@@ -78,13 +101,39 @@ async def test_a_gang_runs_on_the_nodes_that_are_named_and_leaves_nothing(federa
 def _nothing_left(federation: Federation) -> Callable[[], Awaitable[bool]]:
     async def gone() -> bool:
         found = federation.plane.call("GET", "/api/v1/pods")["items"]
-        services = federation.plane.call("GET", "/api/v1/namespaces/hanse-jobs/services")["items"]
+        beside = [one for path in BESIDE_PODS for one in federation.plane.call("GET", path)["items"]]
         ledgers = federation.plane.call(
             "GET", "/api/v1/namespaces/hanse-system/configmaps?labelSelector=hanse.dev/ledger"
         )
-        return not found and not services and not any(one.get("data") for one in ledgers["items"])
+        return not found and not beside and not any(one.get("data") for one in ledgers["items"])
 
     return gone
+
+
+async def test_a_job_waits_for_what_it_needs_and_is_looked_into(federation: Federation) -> None:
+    plane, folder = federation.plane, "/api/v1/namespaces/hanse-jobs-team"
+    async with AsyncClient(federation.address, token="") as client:
+        submission = await client.submit(NEEDY)
+        assert submission.refusals == ()
+        job = submission.jobs[0].id
+
+        async def refused() -> bool:
+            told = (await client.explain(job)).pools[0]
+            return told.reason == "NEEDS" and "there is no Secret hf-token in namespace hanse-jobs-team" in told.nodes
+
+        await until(refused)
+        assert federation.pods(job) == []
+        make(plane, "/api/v1/namespaces", {"metadata": {"name": "hanse-jobs-team"}})
+        assert plane.call("GET", f"{folder}/{COMPANIONS}")["items"] == []
+        plane.call("POST", f"{folder}/secrets", {"metadata": {"name": "hf-token"}, "stringData": {"t": "x"}})
+        await federation.until_state(job, job_pb2.JOB_STATE_RUNNING, attempt=2)
+        assert plane.call("GET", f"{folder}/configmaps/conf")["data"] == {"lr": "1e-3"}
+        ran = [piece async for piece in client.exec(job, ["echo", "hello"], rank=1)]
+        assert (b"".join(piece.stdout for piece in ran), ran[-1].exit_code) == (b"hello\n", 0)
+        assert [line.text async for line in client.logs(job, rank=1)]
+        await client.cancel(job)
+    await federation.until_state(job, job_pb2.JOB_STATE_CANCELLED)
+    await until(_nothing_left(federation))
 
 
 async def test_an_agent_that_is_killed_at_any_moment_repeats_and_loses_nothing(federation: Federation) -> None:
