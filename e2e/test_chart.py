@@ -38,7 +38,7 @@ MATRIX = {
     "both, with certificates": {**ISSUED, **AGENT, "agent.tls.issuer.name": "hanse"},
     "an agent alone": {**FAR, "agent.tls.secret": "oslo", "agent.region": "north", "agent.bus": "mqtts://b:8883"},
     "settings": {**TOKENS, "replica.settings.lease_ttl_s": "15", "otlp": "collector:4317"},
-    "monitored": {**TOKENS, "metrics.podMonitor.enabled": "true", "metrics.port": "9999"},
+    "monitored": {**TOKENS, "metrics.podMonitor.enabled": "true", "metrics.rules.enabled": "true"},
 }
 
 
