@@ -25,17 +25,19 @@ LOOK_EVERY_S: Final = 0.1
 NODE_LOST_S: Final = 2
 RACK: Final = "example.com/rack"
 LEVELS: Final = ({"key": RACK, "alias": "rack"}, {"key": "kubernetes.io/hostname", "alias": "host"})
-CONFIG: Final = """
+FLAVOR: Final = """
 apiVersion: hanse/v1
 kind: Flavor
 name: h100
 labels: {nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3}
----
+"""
+QUEUE: Final = """---
 apiVersion: hanse/v1
 kind: Queue
-name: team
-quotas: [{flavor: h100, nominal: {nvidia.com/gpu: 1000}}]
+name: %s
+quotas: [{flavor: h100, nominal: {nvidia.com/gpu: %d}}]
 """
+CONFIG: Final = FLAVOR + QUEUE % ("team", 1_000)
 
 
 @dataclass

@@ -18,6 +18,6 @@ def served() -> Iterator[ControlPlane]:
         yield plane
 
 
-@pytest.mark.parametrize("manifest", "mpi trainjob raycluster rayjob lws lws-alike appwrapper".split())
+@pytest.mark.parametrize("manifest", "mpi trainjob raycluster rayjob rayjob-hosts lws lws-alike appwrapper".split())
 def test_pods_are_those_that_the_manifest_was_read_as(served: ControlPlane, manifest: str) -> None:
     check_agrees(submit(served, manifest))
