@@ -98,7 +98,7 @@ def submitted(hanse: Hanse, name: str, *options: str, sleep: str = "60") -> str:
     return str(said.json["jobs"][0]["id"])
 
 
-def test_a_job_from_flags_is_placed_shown_and_cancelled(hanse: Hanse) -> None:
+def test_a_job_from_flags_is_placed_shown_and_cancelled(hanse: Hanse, address: str) -> None:
     flags = ["--gpus", "64", "--per-pod", "8", "--flavor", "h100", "--required", "rack", "--wait", "running"]
     said = hanse("submit", *flags, "-o", "json", "--", "python", "train.py")
     assert said.code == 0, said
@@ -131,6 +131,9 @@ def test_a_job_from_flags_is_placed_shown_and_cancelled(hanse: Hanse) -> None:
     assert (failed.code, failed.out) == (127, "")
     assert failed.err.startswith("no-such-program: not found")
     assert hanse("exec", "last", "--rank", "9", "--", "true").code == 1
+    piped = [str(HANSE), "exec", "-i", job["id"], "--server", address, "--", "cat"]
+    read = subprocess.run(piped, input=b"piped\n", capture_output=True, check=True, timeout=EXIT_DEADLINE_S)
+    assert read.stdout == b"piped\n"
 
     assert hanse("cancel", "last").code == 0
     done = hanse("wait", "last", "--timeout", "20", "-o", "json")
