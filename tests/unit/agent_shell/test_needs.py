@@ -54,6 +54,7 @@ def test_a_cluster_that_does_not_tell_is_taken_to_have_it() -> None:
         begun_s = asyncio.get_running_loop().time()
         _, task = stage.start(port=flaky)
         await stage.status(key(), GangStatus.RUNNING)
+        assert not (await stage.ask(1, ExplainQuestion(NEEDY, (H100,))))[-1].error
         assert asyncio.get_running_loop().time() - begun_s < 10
         await stopped(task)
 

@@ -17,6 +17,7 @@ from hanse.agent.core.records import SetPlace
 from hanse.agent.core.terms import wanted_of
 from hanse.agent.shell.config import AgentConfig
 from hanse.agent.shell.flow import Inputs, Room, batches_of
+from hanse.agent.shell.needs import look
 from hanse.agent.shell.pool import Pool
 from hanse.kit.stream import StreamClosed
 from hanse.kit.tasks import TaskPool, close_iterator
@@ -121,8 +122,7 @@ class Details:
                 for at in range(0, len(places), DETAIL_NODES_PER_REPLY_MAX):
                     yield DetailReply(number, nodes=places[at : at + DETAIL_NODES_PER_REPLY_MAX])
             case ExplainQuestion(spec, flavors):
-                lacks = await self._pool.cluster.lacking(wanted_of(spec_from_bytes(spec)))
-                lines = (*(f"there is no {lack}" for lack in lacks), *self._explain(spec, flavors))
+                lines = (*await self._missing(spec), *self._explain(spec, flavors))
                 yield DetailReply(number, lines=lines[:DETAIL_LINES_PER_REPLY_MAX])
             case ChoiceQuestion(gang):
                 yield DetailReply(number, lines=self._chosen(gang))
@@ -136,6 +136,12 @@ class Details:
                 raise InvalidArgument(f"the agent of pool {self._config.pool} cannot answer this; upgrade it")
             case Cancel() | Taken() | ExecInput():
                 return
+
+    async def _missing(self, spec: bytes) -> tuple[str, ...]:
+        """What the cluster lacks of what a job needs; nothing where nobody can tell."""
+        want = wanted_of(spec_from_bytes(spec))
+        found = await look(self._pool.cluster, self._config.pool, [want]) if want.needs else {}
+        return tuple(f"there is no {lack}" for lacks in found.values() for lack in lacks)
 
     def _sets(self, gang: GangKey) -> tuple[SetPlace, ...]:
         sets = self._pool.gangs.sets(gang)
