@@ -1,7 +1,6 @@
 """Every alert fires in the fault that it is for and is silent otherwise; it asks for metrics that there are, and has
 a page that says what to do."""
 
-import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -10,9 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from hanse.kit.telemetry import metrics
-from hanse.kit.telemetry.exposition import metric_name
-from hanse.kit.telemetry.instruments import Histogram
+from tests.unit.operations.catalogue import check_asked
 
 ROOT = Path(__file__).resolve().parents[3]
 RULES = ROOT / "helm" / "hanse" / "files" / "alerts.yaml"
@@ -66,28 +63,13 @@ FAULTS: dict[str, dict[str, str | None]] = {
 }
 
 
-def _names() -> dict[str, set[str]]:
-    """Labels by every name that a scrape may have."""
-    found: dict[str, set[str]] = {}
-    for instrument in (reading.instrument for reading in metrics.REGISTRY.collect()):
-        labels = {label.name.replace(".", "_") for label in instrument.labels}
-        ends = ("_bucket", "_sum", "_count") if isinstance(instrument, Histogram) else ("",)
-        found.update({metric_name(instrument) + end: labels for end in ends})
-    return found
-
-
 def test_every_alert_is_tried() -> None:
     assert [rule["alert"] for rule in ALERTS] == list(FAULTS)
 
 
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_an_alert_asks_for_what_there_is_and_has_a_page(rule: dict[str, Any]) -> None:
-    names = _names()
-    asked = re.findall(r"\b((?:hanse|db|rpc)_[a-z_]+)(?:\{([^}]*)\})?", re.sub(r"by \([^)]*\)", "", rule["expr"]))
-    assert asked
-    for name, matchers in asked:
-        assert name in names
-        assert set(re.findall(r"(\w+)\s*=", matchers)) <= names[name]
+    check_asked(rule["expr"])
     page = ROOT / rule["annotations"]["runbook"]
     assert page.name == f"{rule['alert']}.md"
     assert page.read_text().startswith(f"# {rule['alert']}\n")
