@@ -84,14 +84,14 @@ async def test_a_gang_runs_on_the_nodes_that_are_named_and_leaves_nothing(federa
     job = await federation.submit("train", 8, 4, required="rack")
     await federation.until_state(job, job_pb2.JOB_STATE_RUNNING)
     pods = federation.pods(job)
-    on = {int(pod["metadata"]["labels"]["hanse.dev/rank"]): pod["spec"]["nodeName"] for pod in pods}
+    on = {int(pod["metadata"]["labels"]["hanse.dev/global-rank"]): pod["spec"]["nodeName"] for pod in pods}
     assert len(on) == 8
     assert federation.named_nodes(job) == on
     assert len({node.rsplit("-", 1)[0] for node in on.values()}) == 1, "all in one rack"
-    told = [{one["name"]: one["value"] for one in pod["spec"]["containers"][0]["env"]} for pod in pods]
-    assert sorted(int(env["RANK"]) for env in told) == list(range(8))
+    told = [{one["name"]: one.get("value") for one in pod["spec"]["containers"][0]["env"]} for pod in pods]
+    assert sorted(on) == list(range(8))
     assert {(env["WORLD_SIZE"], env["HANSE_JOB"], env["MASTER_ADDR"]) for env in told} == {
-        ("8", job, f"worker-0.hanse-{job}-1-0")
+        ("8", job, f"{job}-1-0-worker-0.hanse-{job}-1-0")
     }
     done = await federation.until_state(job, job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED)
     assert (done.status.state, done.status.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
@@ -146,7 +146,7 @@ async def test_an_agent_that_is_killed_at_any_moment_repeats_and_loses_nothing(f
         federation.agent.start()
     for job in jobs:
         done = await federation.until_state(job, job_pb2.JOB_STATE_SUCCEEDED, job_pb2.JOB_STATE_FAILED)
-        assert (done.status.state, done.status.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1)
+        assert (done.status.state, done.status.attempt) == (job_pb2.JOB_STATE_SUCCEEDED, 1), done.status
         assert len({seen.rank for seen in federation.log.of(job)}) == len(federation.log.of(job))
     await until(_nothing_left(federation))
     federation.log.check()

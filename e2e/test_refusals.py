@@ -10,6 +10,7 @@ from e2e.policies import refused
 from hanse.agent.cluster.port import ClusterPort, Done, ForgetGang, HoldGang, Rejected, StopPods
 from tests.contract.cluster_port.acts import (
     FIRST,
+    PATIENCE_S,
     SET,
     counts_in,
     forgotten,
@@ -60,7 +61,9 @@ async def test_a_gang_that_may_not_be_stopped_holds_up_no_other(home: Kubernetes
         await run_gang(agent, held, home.run(SET, seconds=FOR_LONG_S))
     await until_counts(agent, stuck.key, lambda c: c.running == MANY)
     await until_counts(agent, free.key, lambda c: c.running == 4)
-    path = f"{JOBS}/{stuck.key.job}-1-0-{SET}-0"
+    of_it = f"{JOBS}?labelSelector=hanse.dev/job={stuck.key.job},hanse.dev/rank=0"
+    (one,) = (await asyncio.to_thread(home.plane.call, "GET", of_it))["items"]
+    path = f"{JOBS}/{one['metadata']['name']}"
     probe: tuple[str, str, Any] = ("DELETE", path, None)
     unless = f"oldObject.metadata.labels[?'hanse.dev/job'].orValue('') != '{stuck.key.job}'"
     with refused(home.plane, "DELETE", unless, probe):
@@ -72,4 +75,6 @@ async def test_a_gang_that_may_not_be_stopped_holds_up_no_other(home: Kubernetes
         assert [one.key for one in state.records] == [stuck.key]
     await until_counts(agent, stuck.key, lambda c: c.occupying == 0)
     await forgotten(agent, stuck.key)
-    assert (await asyncio.to_thread(home.plane.call, "GET", JOBS))["items"] == []
+    async with asyncio.timeout(PATIENCE_S):
+        while (await asyncio.to_thread(home.plane.call, "GET", JOBS))["items"]:  # noqa: ASYNC110 - they go with their Job
+            await asyncio.sleep(0.1)

@@ -18,9 +18,9 @@ from e2e.agent_access import ROLE, account_token, kubeconfig
 from e2e.control_plane import ControlPlane
 from e2e.home import HASTY, KubernetesHome
 from e2e.test_companions import config_map, service
+from e2e.test_objects import PODS, manifest, pods_manifest
 from e2e.test_objects import begin as job_begins
 from e2e.test_objects import gang as job_gang
-from e2e.test_objects import manifest
 from e2e.test_ownership import call
 from hanse.agent.cluster.kubernetes.api import Kubeconfig
 from hanse.agent.cluster.kubernetes.cluster import KubernetesCluster
@@ -51,7 +51,8 @@ from tests.contract.cluster_port.acts import (
 from tests.contract.cluster_port.homes import FOR_LONG_S, SMALL_POD
 
 QUEUE: Final = "rights"
-PODS_PATH: Final = f"/api/v1/namespaces/hanse-jobs-{QUEUE}/pods"
+JOBS_PATH: Final = f"/apis/batch/v1/namespaces/hanse-jobs-{QUEUE}/jobs"
+QUOTAS_PATH: Final = f"/api/v1/namespaces/hanse-jobs-{QUEUE}/resourcequotas"
 NEEDED_WITH: Final = {("apps", "statefulsets"): ("leaderworkerset.x-k8s.io", "leaderworkersets")}
 """Rights that only gangs of another kind need."""
 
@@ -126,18 +127,19 @@ async def begin(
 
 
 async def pods(home: KubernetesHome, port: ClusterPort) -> None:
-    """Gangs whose pods are the agent's own."""
+    """Native gangs."""
     nodes = await node_names(port)
     needs = tuple(Need(kind, "missing") for kind in NeedKind if kind is not NeedKind.UNSPECIFIED)
     assert len(await port.lacking(Wanted("", QUEUE, needs))) == len(needs)
     runs, ends, refused = key(1), key(2), key(3)
     assert await begin(home, port, runs, nodes[:2], FOR_LONG_S) == Done()
     assert await begin(home, port, ends, nodes[:2], 0) == Done()
+    pod = {"restartPolicy": "Never", "containers": [{"name": "main", "image": "x"}]}
     theirs = {
-        "metadata": {"name": f"{refused.job}-1-0-{SET}-1"},
-        "spec": {"containers": [{"name": "main", "image": "x"}]},
+        "metadata": {"name": f"{refused.job}-1-0-{SET}"},
+        "spec": {"suspend": True, "template": {"spec": pod}},
     }
-    await call(home, "POST", PODS_PATH, theirs)
+    await call(home, "POST", JOBS_PATH, theirs)
     assert isinstance(await begin(home, port, refused, nodes[:2], 0), Rejected)
     await until_counts(port, runs, lambda c: c.running == 2)
     await until_counts(port, ends, lambda c: c.succeeded == 2)
@@ -152,10 +154,22 @@ async def pods(home: KubernetesHome, port: ClusterPort) -> None:
     await port.list()
 
 
-async def objects(plane: ControlPlane, port: ClusterPort, number: int) -> None:
+async def late(home: KubernetesHome, port: ClusterPort) -> None:
+    """A gang whose pods its controller may not all make."""
+    held = key(9)
+    await call(home, "POST", QUOTAS_PATH, {"metadata": {"name": "cpus"}, "spec": {"hard": {"requests.cpu": "1"}}})
+    assert await begin(home, port, held, (await node_names(port))[:2], FOR_LONG_S) == Done()
+    told = await until_counts(port, held, lambda c: bool(c.failure))
+    assert "exceeded quota" in told.failure
+    assert await port.write(FIRST, [StopPods(held)]) == (Done(),)
+    await until_counts(port, held, lambda c: c.occupying == 0)
+    await forgotten(port, held)
+
+
+async def objects(plane: ControlPlane, port: ClusterPort, number: int, text: str) -> None:
     """A gang that is an object of its owner's, whose controller makes the pods."""
-    held = await job_gang(port, number)
-    await job_begins(port, held, manifest(name=f"rights-{number}", seconds=FOR_LONG_S))
+    held = await job_gang(port, number, text.count("example.com/train:1") if '"Pod"' in text else PODS)
+    await job_begins(port, held, text)
     await until_counts(port, held.key, lambda c: c.running == len(held.sets[0].nodes))
     async with asyncio.timeout(PATIENCE_S):
         while WATCHED not in {right for right, _ in asked(plane, 0)}:  # noqa: ASYNC110 - the API server's doing
@@ -170,11 +184,15 @@ async def test_the_role_has_what_an_agent_asks_for_and_nothing_else(
     home: KubernetesHome, plane: ControlPlane, ports: list[KubernetesCluster]
 ) -> None:
     since = len(plane.audit_log.read_text(encoding="utf-8").splitlines())
-    for port in ports:
-        await port.claim(FEDERATION, FIRST, 100)
-    await pods(home, ports[0])
-    for number, port in enumerate(ports, 4):
-        await objects(plane, port, number)
+    pins, binds = ports
+    await pins.claim(FEDERATION, FIRST, 100)
+    await pods(home, pins)
+    await objects(plane, pins, 4, manifest(name="rights-4", seconds=FOR_LONG_S))
+    await objects(plane, pins, 5, pods_manifest(2))
+    await late(home, pins)
+    await pins.close()
+    await binds.claim(FEDERATION, FIRST, 100)
+    await objects(plane, binds, 6, manifest(name="rights-6", seconds=FOR_LONG_S))
     seen = list(asked(plane, since))
     codes = [(right, event.get("responseStatus", {}).get("code")) for right, event in seen]
     assert [right for right, code in codes if code in DENIED] == []

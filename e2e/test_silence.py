@@ -84,8 +84,8 @@ async def test_pods_of_a_node_that_is_removed_are_gone(home: KubernetesHome, age
     await until_counts(agent, held.key, lambda c: c.running == 2)
     async with home.removed(nodes[0]):
         await until(agent, lambda s: len(s.nodes) == NODES - 1)
-        lost = await until_counts(agent, held.key, lambda c: c.running == 1)
-    assert (lost.failed + lost.missing, lost.infrastructure) == (1, True)
+        lost = await until_counts(agent, held.key, lambda c: c.occupying == 1)
+    assert (lost.running, lost.failed + lost.missing, lost.infrastructure) == (1, 1, True)
 
 
 async def test_where_most_nodes_fall_silent_none_is_given_up(home: KubernetesHome, agent: ClusterPort) -> None:

@@ -248,7 +248,7 @@ async def test_logs_of_a_pod(home: ClusterHome, agent: ClusterPort, nodes: list[
     await until(agent, lambda state: counts_in(state, held.key).running + counts_in(state, held.key).succeeded > 0)
     lines = [line async for batch in agent.logs(held.key, pod_set=SET, rank=1, follow=True, tail=0) for line in batch]
     assert lines
-    assert counts_in(await agent.list(), held.key).succeeded == 2
+    await until_counts(agent, held.key, lambda c: c.succeeded == 2)
     tail = [line async for batch in agent.logs(held.key, pod_set=SET, rank=1, follow=False, tail=1) for line in batch]
     assert tail == lines[-1:]
 

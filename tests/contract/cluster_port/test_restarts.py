@@ -45,7 +45,8 @@ async def test_claim_records_and_pods_outlive_a_restart(home: ClusterHome, agent
 async def test_work_goes_on_while_nobody_looks(home: ClusterHome, agent: ClusterPort) -> None:
     nodes = await node_names(agent)
     held = record(key(), nodes)
-    await run_gang(agent, held, home.run(SET, seconds=0.2))
+    await run_gang(agent, held, home.run(SET, seconds=1))
+    await until_counts(agent, held.key, lambda c: c.running == len(nodes))
     await home.restart()
     port = home.port()
     await until_counts(port, held.key, lambda c: c.succeeded == len(nodes))

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from hanse.agent.cluster.kubernetes.names import FINALIZER, GATE, PodKey, pod_labels, pod_name
-from hanse.agent.cluster.kubernetes.objects import NODE, POD, NodeObject, PodObject
+from hanse.agent.cluster.kubernetes.names import FINALIZER, GATE, PodKey, claimed_gang, gang_labels
+from hanse.agent.cluster.kubernetes.objects import NODE, POD, Meta, NodeObject, PodObject
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod, own_pod_of
 from hanse.agent.cluster.port import Epoch, GangKey, GangRecord, SetPlace
 from hanse.model.ids import Attempt, FlavorName, JobId, NodeName, Part
@@ -62,24 +62,29 @@ def own(
     phase: str = "Pending",
     gated: bool = False,
     deleted: bool = False,
-    epoch: Epoch = EPOCH,
     annotations: Mapping[str, str] | None = None,
     status: Mapping[str, Any] | None = None,
 ) -> PodObject:
-    """A pod of GANG as the API server has it."""
-    key = PodKey(GANG, SET, rank)
+    """A pod of GANG that was let go, as the API server has it."""
+    labels = gang_labels(GANG, federation=FEDERATION, pool="pool")
     meta = {
-        "name": pod_name(key),
+        "name": f"{SET}-{rank}",
         "namespace": "jobs",
         "uid": uid or f"uid-{rank}",
         "resourceVersion": str(version),
-        "labels": pod_labels(key, federation=FEDERATION, pool="pool", epoch=epoch),
+        "labels": {**labels, "hanse.dev/rank": str(rank)},
         "annotations": annotations or {},
         "finalizers": [FINALIZER],
         **({"deletionTimestamp": "2026-01-01T00:00:00Z"} if deleted else {}),
     }
     gates = {"schedulingGates": [{"name": "other"}, {"name": GATE}]} if gated else {}
     return pod(meta, {"nodeName": node_name, **gates}, {"phase": phase, **(status or {})})
+
+
+def kin(meta: Meta) -> PodKey | None:
+    """Whose pods `own` makes."""
+    gang = claimed_gang(meta, FEDERATION)
+    return None if gang is None else PodKey(gang, SET, int(meta.labels["hanse.dev/rank"]))
 
 
 def seen(rank: int = 0, **facts: Any) -> OwnPod:

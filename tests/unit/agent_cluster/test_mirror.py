@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from hanse.agent.cluster.kubernetes.mirror import Mirror
+from hanse.agent.cluster.kubernetes.mirror import UNKNOWN, Mirror
 from hanse.agent.cluster.kubernetes.telling import Told
 from hanse.agent.cluster.port import GangChanged, GangKey, NodeChanged, NodeGone, PodCounts
 from hanse.model.ids import NodeName
 from hanse.model.resources import EMPTY, Resources
-from tests.unit.agent_cluster.objects import FEDERATION, GANG, node, own, pod
+from tests.unit.agent_cluster.objects import FEDERATION, GANG, kin, node, own, pod
 from tests.unit.agent_cluster.test_verdicts import UNSCHEDULABLE
 
 N0 = NodeName("n0")
@@ -23,7 +23,7 @@ def theirs(uid: str = "t", *, on: str = "n0", phase: str = "Running", cpu: str =
 
 @pytest.fixture
 def mirror() -> Mirror:
-    found = Mirror(FEDERATION)
+    found = Mirror(FEDERATION, kin)
     for name in ("n0", "other"):
         found.set_node(node(name), 0.0)
     return found
@@ -46,7 +46,7 @@ def test_our_pods_are_no_foreign_usage(mirror: Mirror) -> None:
     assert [one.key.rank for one in mirror.pods(GANG)] == [0]
 
 
-def test_other_federations_pods_are_foreign() -> None:
+def test_pods_of_nobody_of_ours_are_foreign() -> None:
     mirror = Mirror("other")
     mirror.set_pod(own(node_name="n0", phase="Running"), 0.0)
     assert mirror.pods(GANG) == ()
@@ -113,7 +113,7 @@ def test_a_new_mirror_inherits_answers_that_its_list_was_too_early_for(mirror: M
     mirror.set_pod(own(0, version=8), 0.0)
     mirror.set_pod(own(1, version=12), 0.0)
     mirror.set_node(node("n0", ready="Unknown"), 10.0)
-    newer = Mirror(FEDERATION)
+    newer = Mirror(FEDERATION, kin)
     newer.version = 10
     newer.set_node(node("other"), 50.0)
     newer.set_node(node("n0", ready="Unknown"), 50.0)
@@ -142,3 +142,23 @@ def test_only_differences_are_told(mirror: Mirror) -> None:
     mirror.drop_node(N0, 3.0)
     assert set(told.news()) == {GangChanged(PodCounts(GANG)), NodeGone(N0)}
     assert told.news() == ()
+
+
+def test_a_pod_whose_maker_is_not_known_yet_is_foreign_until_it_is(mirror: Mirror) -> None:
+    known = False
+    asked = Mirror(FEDERATION, lambda meta: kin(meta) if known else UNKNOWN)
+    asked.set_pod(own(node_name="n0", phase="Running"), 0.0)
+    assert (list(asked.strangers), asked.pods(GANG)) == (["uid-0"], ())
+    known = True
+    asked.set_pod(asked.strangers["uid-0"], 0.0)
+    assert asked.strangers == {}
+    assert [one.uid for one in asked.pods(GANG)] == ["uid-0"]
+    assert asked.foreign(N0) == EMPTY
+
+
+def test_a_failure_is_counted_from_when_it_was_first_seen(mirror: Mirror) -> None:
+    mirror.set_pod(own(node_name="n0", phase="Failed"), 10.0)
+    mirror.set_pod(own(version=2, node_name="n0", phase="Failed"), 20.0)
+    assert mirror.ended_since == {"uid-0": 10.0}
+    mirror.drop_pod("uid-0")
+    assert mirror.ended_since == {}

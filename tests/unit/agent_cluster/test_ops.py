@@ -19,16 +19,17 @@ from hanse.agent.cluster.port import (
     StartPods,
     StopPods,
 )
-from hanse.model.ids import JobId
-from tests.unit.agent_cluster.objects import EPOCH, GANG, SET, record, seen
+from hanse.model.ids import JobId, Part
+from tests.unit.agent_cluster.objects import GANG, SET, record, seen
 from tests.unit.agent_cluster.test_chores import (
     BOUND,
-    COMPLETE,
     CUT_OFF,
     DONE,
     GATED,
     HELD,
+    LAUNCHED,
     RUNNING,
+    RUNS,
     STARTED,
     STOPPED,
 )
@@ -82,9 +83,9 @@ def test_a_payload_has_a_limit() -> None:
         pytest.param(None, Act.NOTHING, True, id="without a record"),
         pytest.param(HELD, Act.START, False, id="held"),
         pytest.param(STARTED, Act.START, False, id="cut off"),
-        pytest.param(COMPLETE, Act.NOTHING, False, id="complete: nothing is created any more"),
-        pytest.param(STOPPED, Act.NOTHING, False, id="complete and stopped"),
-        pytest.param(CUT_OFF, Act.NOTHING, True, id="stopped before it was complete"),
+        pytest.param(LAUNCHED, Act.NOTHING, False, id="its objects are there"),
+        pytest.param(STOPPED, Act.NOTHING, False, id="stopped when they were"),
+        pytest.param(CUT_OFF, Act.NOTHING, True, id="stopped before they were"),
     ],
 )
 def test_starts(stored: Stored | None, act: Act, refused: bool) -> None:
@@ -102,8 +103,8 @@ def test_a_start_without_an_image_is_refused() -> None:
 
 
 def test_a_stop_is_kept() -> None:
-    decision = decide(STOP, COMPLETE, (), "jobs")
-    assert decision.stored == replace(COMPLETE, stopped=True, grace_s=5)
+    decision = decide(STOP, RUNS, (), "jobs")
+    assert decision.stored == replace(RUNS, stopped=True, grace_s=5)
     assert (decision.result, decision.act) == (Done(), Act.STOP)
     assert decide(STOP, None, (), "jobs").result == Done()
 
@@ -111,11 +112,13 @@ def test_a_stop_is_kept() -> None:
 @pytest.mark.parametrize(
     ("stored", "facts", "refused"),
     [
-        pytest.param(COMPLETE, DONE, False, id="finished"),
-        pytest.param(COMPLETE, RUNNING, True, id="running"),
-        pytest.param(COMPLETE, BOUND, True, id="bound"),
-        pytest.param(COMPLETE, GATED, True, id="gated as far as we know, and about to run"),
-        pytest.param(STARTED, GATED, False, id="not complete, so nothing runs"),
+        pytest.param(RUNS, DONE, False, id="finished"),
+        pytest.param(RUNS, RUNNING, True, id="running"),
+        pytest.param(RUNS, BOUND, True, id="bound"),
+        pytest.param(RUNS, GATED, True, id="gated as far as we know, and about to run"),
+        pytest.param(STARTED, GATED, False, id="none was let go"),
+        pytest.param(LAUNCHED, GATED, True, id="all are about to run"),
+        pytest.param(replace(LAUNCHED, stopped=True), GATED, False, id="none will ever run"),
         pytest.param(HELD, GATED, False, id="held, with a leftover"),
         pytest.param(None, RUNNING, True, id="running without a record"),
         pytest.param(None, GATED, False, id="a leftover without a record"),
@@ -129,5 +132,10 @@ def test_a_gang_is_forgotten_once_it_occupies_nothing(
     assert decision.stored == (stored if refused else None)
 
 
-def test_a_complete_gang_names_its_epoch() -> None:
-    assert COMPLETE.complete == EPOCH
+def test_an_object_of_its_own_is_not_split() -> None:
+    own = replace(START, runs=(), manifest="{}")
+    assert decide(own, HELD, (), "jobs").act is Act.START
+    for split in (replace(own, world_size=9), replace(own, key=GANG._replace(part=Part(1)))):
+        refused = decide(split, HELD, (), "jobs").result
+        assert isinstance(refused, Rejected)
+        assert "one pool" in refused.reason

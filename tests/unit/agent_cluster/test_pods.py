@@ -1,14 +1,14 @@
 """The objects that a native gang is made of."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from hanse.agent.cluster.kubernetes.names import PodKey, own_pod
-from hanse.agent.cluster.kubernetes.objects import POD, Meta
-from hanse.agent.cluster.kubernetes.pods import Start, hostname, places, pod, service
+from hanse.agent.cluster.kubernetes.adapting import Terms, adapted
+from hanse.agent.cluster.kubernetes.names import claimed_gang, job_name, own_root
+from hanse.agent.cluster.kubernetes.objects import Meta
+from hanse.agent.cluster.kubernetes.pods import Start, jobs, service
 from hanse.agent.cluster.kubernetes.stored import Stored
 from hanse.agent.cluster.port import GangRecord, PodRun, SetPlace, StartPods
 from hanse.model.ids import FlavorName, NodeName
@@ -36,54 +36,66 @@ def order(*runs: PodRun, **more: Any) -> StartPods:
     return StartPods(GANG, "train", "", runs, **more)
 
 
-def env_of(body: Any) -> dict[str, str]:
-    return {one["name"]: one["value"] for one in body["spec"]["containers"][0]["env"]}
-
-
 def made(start: Start, at: int = 0) -> Any:
-    return pod(start, list(places(start))[at])
+    """The Job of a set."""
+    return jobs(start)[at]
 
 
-def test_a_pod_is_gated_pinned_and_kept() -> None:
-    body = made(start_of(order(run()), (SET, 0, ("n0", "n1"))), 1)
-    assert body["metadata"]["finalizers"] == ["hanse.dev/kept-until-forgotten"]
+def pod(start: Start, at: int = 0) -> Any:
+    """The pods of a set, as their Job has them."""
+    return made(start, at)["spec"]["template"]["spec"]
+
+
+def env_of(start: Start, at: int = 0) -> dict[str, Any]:
+    return {one["name"]: one.get("value", "by its label") for one in pod(start, at)["containers"][0]["env"]}
+
+
+def test_a_set_is_an_indexed_job_whose_pods_are_made_once() -> None:
+    body = made(start_of(order(run()), (SET, 0, ("n0", "n1"))))
+    assert body["metadata"]["name"] == f"{GANG.job}-1-0-{SET}"
     spec = body["spec"]
-    assert spec["schedulingGates"] == [{"name": "hanse.dev/start"}]
-    required = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    (term,) = required["nodeSelectorTerms"]
-    assert term == {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}
-    assert spec["restartPolicy"] == "Never"
+    assert (spec["completionMode"], spec["parallelism"], spec["completions"]) == ("Indexed", 2, 2)
+    assert (spec["backoffLimitPerIndex"], spec["template"]["spec"]["restartPolicy"]) == (0, "Never")
 
 
 def test_a_pod_runs_what_was_asked_for() -> None:
-    (container,) = made(start_of(order(run()), (SET, 0, ("n0",))))["spec"]["containers"]
+    (container,) = pod(start_of(order(run()), (SET, 0, ("n0",))))["containers"]
     assert (container["image"], container["command"], container["args"]) == ("image:1", ["python"], ["train.py"])
     told = {"cpu": "1000m", "memory": str(1 << 30), "nvidia.com/gpu": "1"}
     assert container["resources"] == {"requests": told, "limits": told}
 
 
-def test_what_we_create_is_found_again_as_ours() -> None:
-    body = made(start_of(order(run()), (SET, 3, ("n0",))))
-    assert own_pod(_meta(body), FEDERATION) == PodKey(GANG, SET, 3)
-    renamed = {**body, "metadata": {**body["metadata"], "name": "debug"}}
-    assert own_pod(_meta(renamed), FEDERATION) is None
-    assert own_pod(_meta(body), "other") is None
-    assert own_pod(_meta(body), "") is None
-
-
-def _meta(body: Any) -> Meta:
-    return POD.decode(json.dumps(body)).metadata
+def test_what_is_created_of_a_native_job_is_ours_and_gated() -> None:
+    start = start_of(order(run("leader"), run(), duration_s=60), ("leader", 0, ("n0",)), (SET, 0, ("n1", "n2")))
+    found = adapted(start, Terms())
+    assert [body["metadata"]["labels"]["hanse.dev/pod-set"] for body in found.bodies] == ["leader", SET]
+    for body in found.bodies:
+        meta = Meta(**{name: body["metadata"][name] for name in ("name", "namespace", "labels", "annotations")})
+        assert own_root(meta, FEDERATION) == GANG
+        assert own_root(meta, "other") is None
+        template = body["spec"]["template"]
+        assert claimed_gang(Meta(labels=template["metadata"]["labels"]), FEDERATION) == GANG
+        assert template["spec"]["schedulingGates"] == [{"name": "hanse.dev/start"}]
+        assert template["spec"]["activeDeadlineSeconds"] == 60
+    assert (found.late, found.follows, found.changed) == ((), False, ())
 
 
 def test_pods_of_a_gang_find_each_other() -> None:
     start = start_of(order(run("leader"), run()), ("leader", 0, ("n0",)), (SET, 0, ("n1", "n2")))
-    told = [env_of(pod(start, place)) for place in places(start)]
-    assert [env["RANK"] for env in told] == ["0", "1", "2"]
-    assert {env["WORLD_SIZE"] for env in told} == {"3"}
-    assert {env["MASTER_ADDR"] for env in told} == {f"leader-0.{SERVICE}"}
-    assert {env["HANSE_JOB"] for env in told} == {GANG.job}
-    assert {made(start, n)["spec"]["subdomain"] for n in range(3)} == {SERVICE}
-    assert made(start)["spec"]["hostname"] == "leader-0"
+    for at in range(2):
+        env = env_of(start, at)
+        assert (env["WORLD_SIZE"], env["PET_NNODES"], env["JAX_NUM_PROCESSES"]) == ("3", "3", "3")
+        assert env["MASTER_ADDR"] == f"{GANG.job}-1-0-leader-0.{SERVICE}"
+        assert env["HANSE_JOB"] == GANG.job
+        assert env["HANSE_SET_HOST"] == made(start, at)["metadata"]["name"]
+        assert env["RANK"] == "by its label"
+        assert pod(start, at)["subdomain"] == SERVICE
+    assert [_before(start, at) for at in range(2)] == ["0", "1"]
+
+
+def _before(start: Start, at: int) -> str:
+    said: str = made(start, at)["spec"]["template"]["metadata"]["annotations"]["hanse.dev/ranks-before"]
+    return said
 
 
 def test_the_service_selects_the_gang_and_no_other() -> None:
@@ -91,35 +103,30 @@ def test_the_service_selects_the_gang_and_no_other() -> None:
     assert body["metadata"]["name"] == SERVICE
     assert body["spec"]["clusterIP"] == "None"
     assert body["spec"]["publishNotReadyAddresses"] is True
-    labels = made(start_of(order(run()), (SET, 0, ("n0", "n1"))))["metadata"]["labels"]
-    assert body["spec"]["selector"].items() <= labels.items()
+    (made_job,) = adapted(start_of(order(run()), (SET, 0, ("n0", "n1"))), Terms()).bodies
+    assert body["spec"]["selector"].items() <= made_job["spec"]["template"]["metadata"]["labels"].items()
     assert {"hanse.dev/job", "hanse.dev/attempt", "hanse.dev/part"} <= set(body["spec"]["selector"])
 
 
 def test_a_single_pod_needs_no_service() -> None:
     start = start_of(order(run()), (SET, 0, ("n0",)))
     assert not start.finds_itself
-    assert env_of(made(start))["MASTER_ADDR"] == "localhost"
-    assert "subdomain" not in made(start)["spec"]
+    assert env_of(start)["MASTER_ADDR"] == "localhost"
+    assert "subdomain" not in pod(start)
 
 
 def test_ranks_of_a_split_gang_count_through_the_whole_job() -> None:
     split = order(run(ranks_before=1), world_size=9)
     start = start_of(split, (SET, 4, ("n0", "n1")))
-    told = [env_of(pod(start, place)) for place in places(start)]
-    assert [(env["RANK"], env["WORLD_SIZE"]) for env in told] == [("5", "9"), ("6", "9")]
+    assert (_before(start, 0), env_of(start)["WORLD_SIZE"]) == ("1", "9")
+    alone = start_of(order(run()), (SET, 4, ("n0", "n1")))
+    assert (_before(alone, 0), env_of(alone)["WORLD_SIZE"]) == ("-4", "2")
 
 
 def test_a_variable_of_the_user_goes_before_ours() -> None:
     theirs = replace(run(), env=(("WORLD_SIZE", "1"),))
-    env = made(start_of(order(theirs), (SET, 0, ("n0",))))["spec"]["containers"][0]["env"]
+    env = pod(start_of(order(theirs), (SET, 0, ("n0",))))["containers"][0]["env"]
     assert [one["value"] for one in env if one["name"] == "WORLD_SIZE"] == ["1"]
-
-
-def test_a_duration_is_the_kubelets_to_keep() -> None:
-    start = start_of(order(run(), duration_s=60), (SET, 0, ("n0",)))
-    assert made(start)["spec"]["activeDeadlineSeconds"] == 60
-    assert "activeDeadlineSeconds" not in made(start_of(order(run()), (SET, 0, ("n0",))))["spec"]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +139,7 @@ def test_a_duration_is_the_kubelets_to_keep() -> None:
 )
 def test_tolerations(toleration: Toleration, expected: dict[str, str]) -> None:
     start = start_of(order(run(tolerations=(toleration,))), (SET, 0, ("n0",)))
-    assert made(start)["spec"]["tolerations"] == [expected]
+    assert pod(start)["tolerations"] == [expected]
 
 
 @pytest.mark.parametrize(
@@ -147,17 +154,12 @@ def test_tolerations(toleration: Toleration, expected: dict[str, str]) -> None:
 )
 def test_volumes(kind: VolumeKind, source: dict[str, Any]) -> None:
     volume = Volume("data", kind, "src", "/data", read_only=True)
-    spec = made(start_of(order(run(volumes=(volume,))), (SET, 0, ("n0",))))["spec"]
+    spec = pod(start_of(order(run(volumes=(volume,))), (SET, 0, ("n0",))))
     assert spec["volumes"] == [{"name": "data", **source}]
     assert spec["containers"][0]["volumeMounts"] == [{"name": "data", "mountPath": "/data", "readOnly": True}]
 
 
 def test_a_host_name_fits_into_a_label() -> None:
-    assert hostname(2, PodKey(GANG, "w" * 62, 7)) == "set2-7"
-    assert hostname(2, PodKey(GANG, "worker", 7)) == "worker-7"
-
-
-def test_places_are_told_by_set_and_rank() -> None:
-    start = start_of(order(run("a"), run("b")), ("a", 0, ("n0", "n1")), ("b", 0, ("n2",)))
-    found = [(place.key.pod_set, place.key.rank, place.node, place.set_number) for place in places(start)]
-    assert found == [("a", 0, "n0", 0), ("a", 1, "n1", 0), ("b", 0, "n2", 1)]
+    assert job_name(GANG, 2, "w" * 40, 1_000) == f"{GANG.job}-1-0-set2"
+    assert job_name(GANG, 2, "worker", 1_000) == f"{GANG.job}-1-0-worker"
+    assert len(f"{job_name(GANG, 0, 'w' * 29, 1_000)}-999") == 63

@@ -1,16 +1,14 @@
 """Records as entries of a ledger."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hanse.agent.cluster.kubernetes.stored import PLAIN_CHARS_MAX, Stored, decode, encode
-from hanse.agent.cluster.port import Epoch, GangRecord, SetPlace
+from hanse.agent.cluster.port import GangRecord, SetPlace
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.resources import Resources
-from tests.unit.agent_cluster.objects import EPOCH, GANG, record
+from tests.unit.agent_cluster.objects import GANG, record
 
 SETS = st.builds(
     SetPlace,
@@ -32,7 +30,6 @@ STORED = st.builds(
     Stored,
     RECORDS,
     st.sampled_from(["", "jobs"]),
-    st.none() | st.builds(Epoch, st.integers(1, 9), st.integers(1, 2**60)),
     st.booleans(),
     st.integers(0, 600),
 )
@@ -64,4 +61,10 @@ def test_a_start_keeps_the_namespace_of_the_first() -> None:
     first = Stored(record("n0", started=False)).started("jobs")
     assert (first.record.started, first.namespace) == (True, "jobs")
     assert first.started("elsewhere") == first
-    assert replace(first, complete=EPOCH).pods == 1
+
+
+def test_a_gang_whose_pods_an_older_agent_made_is_not_taken_for_one_that_is_to_be_started() -> None:
+    """Its pods run, and nobody here would know them."""
+    older = encode(Stored(record("n0"), "jobs")).replace('"namespace":"jobs"', '"namespace":"jobs","complete":"1.10"')
+    with pytest.raises(ValueError, match="end it with that agent"):
+        decode(GANG, older)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hanse.agent.cluster.kubernetes.assigning import next_places
-from hanse.agent.cluster.kubernetes.chores import Bind, Delete, LetGo, Remove, made_chores
+from hanse.agent.cluster.kubernetes.chores import Bind, Delete, LetGo, Remove, chores
 from hanse.agent.cluster.kubernetes.clues import clue_of
 from hanse.agent.cluster.kubernetes.kinds import End, end_of
 from hanse.agent.cluster.kubernetes.names import GATE, PodKey
@@ -47,7 +47,7 @@ def made(
     meta = {"name": f"pod-{uid}", "namespace": "jobs", "uid": uid, "resourceVersion": str(version), "labels": told}
     if deleted:
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-    return own_pod_of(PodKey(GANG, "", -1), pod(meta, spec or {}, status or {}), owned=True)
+    return own_pod_of(PodKey(GANG, "", -1), pod(meta, spec or {}, status or {}))
 
 
 def phase(uid: str, word: str, **more: Any) -> OwnPod:
@@ -274,13 +274,13 @@ def test_every_kind_says_in_words_of_its_own_that_it_has_ended(
         pytest.param(LET, phase("uid-0", "Succeeded"), True, None, id="what has ended stays"),
     ],
 )
-def test_made_chores(stored: Stored, one: OwnPod, over: bool, expected: type | None) -> None:
-    found = list(made_chores(stored, [one], over=over, lost=lambda _: False))
+def test_chores(stored: Stored, one: OwnPod, over: bool, expected: type | None) -> None:
+    found = list(chores(stored, [one], over=over, lost=lambda _: False))
     assert [type(chore) for chore in found] == ([] if expected is None else [expected])
 
 
 def test_a_pod_of_a_lost_node_is_removed() -> None:
-    assert list(made_chores(LET, [LEFT], over=False, lost=lambda _: True)) == [Remove(LEFT)]
+    assert list(chores(LET, [LEFT], over=False, lost=lambda _: True)) == [Remove(LEFT)]
 
 
 @pytest.mark.parametrize(
@@ -320,3 +320,42 @@ def test_a_record_knows_its_objects_and_who_was_let_go() -> None:
         "half of a uid tells as much as the whole"
     )
     assert again.place_of("uid-0") is None
+
+
+def test_sets_that_have_ended_are_named() -> None:
+    """Others are not: they run, or have pods that are still to come."""
+    sets = replace(record("n0").sets[0], name="driver"), record("n0", "n1").sets[0]
+    held = replace(STORED, record=replace(STORED.record, sets=sets))
+    stored = held.letting({(0, 0): "uid-0", (1, 0): "uid-1", (1, 1): "uid-2"})
+    over, running = [phase(f"uid-{n}", "Failed") for n in range(3)], [phase(f"uid-{n}", "Running") for n in range(3)]
+    assert tally(GANG, stored, running, words()).ended_sets == ()
+    assert tally(GANG, stored, [over[0], *running[1:]], words()).ended_sets == ("driver",)
+    assert tally(GANG, stored, running[1:], words()).ended_sets == ("driver",)
+    assert tally(GANG, stored, over, words()).ended_sets == ("driver", SET)
+    assert tally(GANG, held.letting({(0, 0): "uid-0"}), over[:1], words()).ended_sets == ("driver",)
+
+
+def test_the_first_failure_is_told() -> None:
+    def failed(uid: str, second: int, code: int) -> OwnPod:
+        said = exited(code, at=f"2026-01-01T00:00:0{second}Z")
+        return made(uid, spec={"nodeName": "n0"}, status={"phase": "Failed", **said})
+
+    counts = tally(GANG, LET, [failed("uid-0", 2, 9), failed("uid-1", 1, 17)], words())
+    assert (counts.failed, counts.exit_code, counts.reason, counts.infrastructure) == (2, 17, "Error", False)
+
+
+def test_each_set_of_a_native_job_has_a_job_of_its_own() -> None:
+    sets = replace(record("n0").sets[0], name="leader"), record("n1").sets[0]
+    roots = (replace(JOB, uid="a", pod_set="leader"), replace(JOB, uid="b", pod_set=SET))
+    held = replace(STORED, record=replace(STORED.record, sets=sets), roots=roots)
+    stored = held.letting({(0, 0): "uid-0", (1, 0): "uid-1"})
+    said = replace(words(), states={"a": DONE, "b": UNDER_WAY})
+    counts = tally(GANG, stored, [phase("uid-0", "Succeeded"), phase("uid-1", "Running")], said)
+    assert (counts.succeeded, counts.running, counts.ended_sets) == (1, 1, ("leader",))
+
+
+def test_a_native_pod_is_told_its_rank_in_the_whole_job() -> None:
+    meta = {"name": "p", "uid": "uid-0", "annotations": {"hanse.dev/ranks-before": "-4"}}
+    one = own_pod_of(PodKey(GANG, SET, 0), pod(meta, GATED))
+    patch = patch_of(LetGo(one, SET, 5, NodeName("n0")))
+    assert {"op": "add", "path": "/metadata/labels/hanse.dev~1global-rank", "value": "1"} in patch

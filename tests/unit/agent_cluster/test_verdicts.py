@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from hanse.agent.cluster.kubernetes.names import REFUSED
 from hanse.agent.cluster.port import PodPhase
 from tests.unit.agent_cluster.objects import seen
 
@@ -59,13 +58,6 @@ def disrupted(reason: str) -> dict[str, Any]:
             id="evicted",
         ),
         pytest.param({"status": exited(143), "deleted": True}, 0, "", False, id="told to go"),
-        pytest.param(
-            {"node_name": "", "phase": "Pending", "deleted": True, "annotations": {REFUSED: "Unschedulable: full"}},
-            0,
-            "Unschedulable: full",
-            True,
-            id="given up because the scheduler refused it",
-        ),
         pytest.param({"node_name": "", "phase": "Pending", "deleted": True}, 0, "", False, id="never ran"),
     ],
 )

@@ -11,12 +11,13 @@ PROLOGUE: Final = r"""set -eu
 rank=$(( ${RANK:-0} - ${HANSE_FIRST_RANK:-0} ))
 nodes=${SLURM_NNODES:-${WORLD_SIZE:-1}}
 master=${MASTER_ADDR:-localhost}
+host=${HANSE_SET_HOST:-${HANSE_POD_SET}}
 domain=
 case "$master" in *.*) domain=".${master#*.}";; esac
 list=
 i=0
 while [ "$i" -lt "$nodes" ]; do
-  list="$list${list:+,}${HANSE_POD_SET}-$i$domain"
+  list="$list${list:+,}$host-$i$domain"
   i=$((i + 1))
 done
 [ "$nodes" -gt 1 ] || list=$(uname -n)
@@ -25,7 +26,7 @@ export SLURM_JOB_ID="${SLURM_JOB_ID:-${HANSE_JOB:-0}}" SLURM_NNODES="$nodes" SLU
 export SLURM_JOBID="$SLURM_JOB_ID" SLURM_NODEID="$rank" SLURM_PROCID="$((rank * tasks))" SLURM_LOCALID=0
 export SLURM_JOB_NODELIST="$list" SLURM_NODELIST="$list" SLURM_CLUSTER_NAME=hanse
 export SLURM_NTASKS="${SLURM_NTASKS:-$((nodes * tasks))}" SLURM_TASKS_PER_NODE="$tasks(x$nodes)"
-export SLURM_NPROCS="$SLURM_NTASKS" SLURMD_NODENAME="${HANSE_POD_SET}-$rank$domain"
+export SLURM_NPROCS="$SLURM_NTASKS" SLURMD_NODENAME="$host-$rank$domain"
 if [ -z "${SLURM_CPUS_ON_NODE:-}" ]; then
   SLURM_CPUS_ON_NODE=$(nproc 2>/dev/null || echo 1)
   export SLURM_CPUS_ON_NODE SLURM_JOB_CPUS_PER_NODE="$SLURM_CPUS_ON_NODE(x$nodes)"

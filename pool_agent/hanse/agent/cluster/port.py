@@ -11,6 +11,7 @@ Rules that an adapter keeps:
 * `write` applies its operations each alone: those on one gang in their order, an accepted revision before whatever
   follows it, those on different gangs in any order. After a crash some may have happened and others not, and a
   `StartPods` may have created only some of its pods. Each is idempotent, so the agent repeats what it is unsure of.
+* What was started goes on without its agent once its pods run. Until then it may need one that watches.
 * A pod object stays visible until the agent forgets the gang (`ForgetGang`), also when it has finished, unless its
   node or somebody else removed it: then it is simply no longer listed.
 * A start that is refused leaves the gang's record, and nothing of it runs; whether the record says that it was

@@ -1,4 +1,4 @@
-"""A user's own object, as it is created in the cluster: its kind, its name and its fields kept, its pods gated. Pure.
+"""A job's objects as they are created: kind, name and fields of a user's own kept, and every pod gated. Pure.
 
 What is changed, and nothing else:
 
@@ -35,7 +35,7 @@ from hanse.agent.cluster.kubernetes.names import (
     object_text,
 )
 from hanse.agent.cluster.kubernetes.objects import POD, Body, read
-from hanse.agent.cluster.kubernetes.pods import Start
+from hanse.agent.cluster.kubernetes.pods import Start, jobs
 from hanse.manifests import plain_documents
 from hanse.model.errors import InvalidArgument
 from hanse.model.resources import PODS
@@ -68,6 +68,9 @@ _FOREIGN: Final = (
 """Beginnings of keys by which another scheduler, or a controller in a scheduler's place, is asked for something."""
 
 _OTHERS: Final = ("suspend", "managedBy", "ttlSecondsAfterFinished", "shutdownAfterJobFinishes")
+_WHOLE_TEMPLATES: Final = frozenset({"Job", "JobSet", "LeaderWorkerSet"})
+"""Kinds whose templates are pods as they are; others are completed by what makes pods of them."""
+
 _NO_DEADLINE: Final = frozenset({"LeaderWorkerSet"})
 """Kinds whose pods come from StatefulSets, which forbid a deadline."""
 
@@ -78,11 +81,13 @@ class Adapted:
 
     Attributes:
         bodies: objects, in the order in which they are created.
+        pods: specs of the pods that are made of them, one of each template.
         late, follows: as in the gang's record.
         changed: what was taken off or replaced, for people.
     """
 
     bodies: tuple[Body, ...]
+    pods: tuple[Body, ...]
     late: tuple[str, ...]
     follows: bool
     changed: tuple[str, ...]
@@ -102,17 +107,19 @@ class Terms:
 
 
 def adapted(start: Start, terms: Terms) -> Adapted:
-    """The objects of a job that was submitted as such.
+    """The objects of a job: as it was submitted, or those of a native one.
 
     Raises:
         InvalidArgument: the manifest cannot be created; the message says what to do.
     """
+    adapting = _Adapting(start, terms)
+    if not start.order.manifest:
+        return adapting.made([adapting.whole(body) for body in jobs(start)])
     documents = [one for one in plain_documents(start.order.manifest) if isinstance(one, dict)]
     if not documents:
         raise InvalidArgument("the job's manifest is empty; submit it again")
     main = copy.deepcopy(documents[0])
     kind = main.get("kind", "")
-    adapting = _Adapting(start, terms)
     if kind == "Pod":
         return adapting.made(adapting.pods([copy.deepcopy(one) for one in documents if one.get("kind") == "Pod"]))
     if kind == "LeaderWorkerSet":
@@ -134,13 +141,15 @@ class _Adapting:
     late: list[str] = field(default_factory=list)
     follows: bool = False
     changed: list[str] = field(default_factory=list)
+    templates: list[Body] = field(default_factory=list)
 
     def made(self, bodies: list[Body]) -> Adapted:
         """The outcome; the list of what was changed stands on the last object."""
         changed = tuple(dict.fromkeys(self.changed))
         if changed:
             bodies[-1]["metadata"]["annotations"][REMOVED] = json.dumps(changed)
-        return Adapted(tuple(bodies), tuple(dict.fromkeys(self.late)), self.follows, changed)
+        pods = [spec for at, spec in enumerate(self.templates) if spec not in self.templates[:at]]
+        return Adapted(tuple(bodies), tuple(pods), tuple(dict.fromkeys(self.late)), self.follows, changed)
 
     @property
     def _labels(self) -> dict[str, str]:
@@ -260,6 +269,8 @@ class _Adapting:
         self._schedule(spec, "schedulerName", (OWN_SCHEDULER,) if direct else self.terms.schedulers)
         if self.start.order.duration_s and kind not in _NO_DEADLINE:
             spec.setdefault("activeDeadlineSeconds", self.start.order.duration_s)
+        if kind in _WHOLE_TEMPLATES:
+            self.templates.append(spec)
 
     def _schedule(self, spec: Body, path: str, there: tuple[str, ...]) -> None:
         named = spec.get("schedulerName") or ""

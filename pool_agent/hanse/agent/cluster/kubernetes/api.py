@@ -151,9 +151,10 @@ class Api:
         """Read an object or a page of a list. `brief`: the metadata of an object alone."""
         return await self._whole(_Request("GET", path, query, brief=brief), deadline_s)
 
-    async def post(self, path: str, body: Body) -> bytes:
-        """Create an object."""
-        return await self._whole(_Request("POST", path, body=body))
+    async def post(self, path: str, body: Body, *, trial: bool = False) -> bytes:
+        """Create an object. `trial`: only say whether that would be done."""
+        query: Query = {"dryRun": "All"} if trial else NO_QUERY
+        return await self._whole(_Request("POST", path, query, body=body))
 
     async def patch(self, path: str, body: Body | list[Body], *, form: str = MERGE, brief: bool = False) -> bytes:
         """Change an object; `form` is MERGE or JSON_PATCH. `brief`: answer with its metadata alone."""

@@ -4,10 +4,10 @@ A level: the same question is asked after every change, after a list, and by the
 matter where an earlier agent stopped. Every chore names the pod by its uid, so what it does cannot hit another object
 of the same name.
 
-* A gated pod runs only once its gang is complete, and only if it was counted in then (its epoch is the one under
-  which the gang became complete); any other gated pod is a late leftover and goes.
-* A gang that was told to stop has no pod that is not leaving.
-* A pod whose node is lost, and one that the scheduler does not take although its place is reserved, are given up.
+* A pod is let go once the record names it, and never before; any other does nothing, whatever becomes of the gang,
+  and ends with what made it.
+* A gang that was told to stop, or has ended by its object's word, has no pod that is not leaving.
+* A pod whose node is lost is removed.
 * Of a gang that is forgotten nothing stays.
 """
 
@@ -25,25 +25,11 @@ GRACE_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
-class Ungate:
-    """Let it go to its node."""
-
-    pod: OwnPod
-
-
-@dataclass(frozen=True, slots=True)
 class Delete:
     """Tell it to go; it stays visible when it has ended."""
 
     pod: OwnPod
     grace_s: int
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """The scheduler refuses it: keep what it says, and make sure that it never runs."""
-
-    pod: OwnPod
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +57,7 @@ class Bind:
     node: NodeName
 
 
-Chore = Ungate | Delete | GiveUp | Remove | LetGo | Bind
+Chore = Delete | Remove | LetGo | Bind
 Overdue = Callable[[OwnPod], bool]
 
 
@@ -91,29 +77,12 @@ class Wish:
     roots: tuple[Root, ...] = ()
 
 
-def chores(
-    stored: Stored | None, pods: Iterable[OwnPod], *, wish: Wish | None, lost: Overdue, refused: Overdue
-) -> Iterator[Chore]:
-    """What is to be done now.
-
-    Args:
-        wish: counts where there is no record.
-        lost: whether the pod's node has been silent for too long.
-        refused: whether the scheduler has refused the pod for too long.
-    """
-    for pod in pods:
-        chore = _without_record(wish, pod, lost) if stored is None else _chore(stored, pod, lost, refused)
-        if chore is not None:
-            yield chore
-
-
-def made_chores(stored: Stored, pods: Iterable[OwnPod], *, over: bool, lost: Overdue) -> Iterator[Chore]:
-    """What is to be done now about pods that a controller makes. Those that were not let go do nothing, whatever
-    becomes of the gang, and end with what made them.
+def chores(stored: Stored, pods: Iterable[OwnPod], *, over: bool, lost: Overdue) -> Iterator[Chore]:
+    """What is to be done now about the pods of a gang.
 
     Args:
         over: the gang has ended by its object's word.
-        lost: as in `chores`.
+        lost: whether the pod's node has been silent for too long.
     """
     for pod in pods:
         at = stored.place_of(pod.uid)
@@ -133,35 +102,13 @@ def made_chores(stored: Stored, pods: Iterable[OwnPod], *, over: bool, lost: Ove
                 yield Bind(pod, node)
 
 
-def _without_record(wish: Wish | None, pod: OwnPod, lost: Overdue) -> Chore | None:
-    if pod.owned and pod.gated:
-        return None  # its controller would make another one; it goes with its object
-    if pod.gated or (wish is not None and wish.forget):
-        return Remove(pod)
-    if pod.ended:
-        return None
-    if pod.bound and lost(pod):
-        return Remove(pod)
-    return Delete(pod, wish.grace_s) if wish is not None and not pod.leaving else None
-
-
-def _chore(stored: Stored, pod: OwnPod, lost: Overdue, refused: Overdue) -> Chore | None:
-    if pod.gated and stored.complete is not None and pod.epoch != stored.complete:
-        return Remove(pod)
-    if pod.ended:
-        return None
-    if pod.bound and lost(pod):
-        return Remove(pod)
-    if stored.stopped:
-        return _to_stop(stored, pod)
-    if stored.complete is None:
-        return None
-    if pod.gated:
-        return Ungate(pod)
-    return GiveUp(pod) if pod.refusal and refused(pod) else None
-
-
-def _to_stop(stored: Stored, pod: OwnPod) -> Chore | None:
-    if stored.complete is None:
-        return Remove(pod)
-    return None if pod.leaving else Delete(pod, stored.grace_s)
+def leftover_chores(wish: Wish | None, pods: Iterable[OwnPod], *, lost: Overdue) -> Iterator[Chore]:
+    """What is to be done now about pods of a gang without a record. One that is gated goes with what made it, which
+    would only make another one."""
+    for pod in pods:
+        if pod.gated:
+            continue
+        if (wish is not None and wish.forget) or (not pod.ended and pod.bound and lost(pod)):
+            yield Remove(pod)
+        elif wish is not None and not (pod.ended or pod.leaving):
+            yield Delete(pod, wish.grace_s)

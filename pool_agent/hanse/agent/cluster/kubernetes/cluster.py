@@ -1,9 +1,9 @@
 """ClusterPort over a real Kubernetes API server.
 
     claim, records     `ledgers`    ConfigMaps, each changed only as it was seen (P7, P8)
-    starting a gang    `starting`   pods gated, then complete in the ledger, then let go
+    starting a gang    `starting`, `launching`  its objects are created (`adapting`, `pods`) and recorded
     other operations   `writing`    records first, then their pods
-    jobs' own objects  `launching` (what is created: `adapting`), `minding`, `families`, `roots`, `tallying`
+    their pods         `minding`, `assigning`  each let go once the ledger names it; `families`, `roots`, `tallying`
     what follows       `tending`    what `chores` says about pods: a level, whoever left them like that
     what is left over  `orphans`    Services of gangs that are no more
     lists, watches     `looking`, `mirror`, `watching`, `telling`
@@ -20,7 +20,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import replace
 from random import Random
 from typing import Final
 
@@ -124,17 +123,9 @@ class KubernetesCluster:
             self._looking.meet,
             self._changed,
         )
-        launching = Launching(making, self._ledgers, self._roots, Terms(told.schedulers, told.direct))
+        self._launching = Launching(making, self._ledgers, self._roots, Terms(told.schedulers, told.direct))
         self._starting = Starting(
-            self._hands,
-            self._rng,
-            at_once=told.requests_at_once,
-            complete=self._complete,
-            is_complete=self._is_complete,
-            created=self._created,
-            changed=self._changed,
-            prepare=self._prepare,
-            launch=launching.launch,
+            self._rng, launch=self._launch, is_launched=self._is_launched, changed=self._changed
         )
         self._writing = Writing(self._ledgers, self._starting, self._tending, told, pool, lambda: self._mirror)
         self._orphans = Orphans(self._hands, making, self._ledgers, lambda: self._mirror, self._companions)
@@ -205,7 +196,7 @@ class KubernetesCluster:
 
     def _count(self, mirror: Mirror, key: GangKey) -> PodCounts:
         stored = self._ledgers.get(key)
-        if stored is not None and stored.roots:
+        if stored is not None and stored.launched:
             return tally(key, stored, mirror.pods(key), self._minding.words(stored, self._tending.refused))
         return counts_of(key, stored, mirror.pods(key), self._starting.underway(key))
 
@@ -263,31 +254,14 @@ class KubernetesCluster:
 
     # ---- what starts tell ---------------------------------------------------------------------------------
 
-    async def _complete(self, start: Start) -> None:
-        """Every pod was created and acknowledged: from now on they may run, and none is created any more.
+    async def _launch(self, start: Start) -> None:
+        """Raises NotTaken, NotYet, Superseded, ClusterUnavailable."""
+        await self._prepare(start)
+        await self._launching.launch(start)
 
-        Raises:
-            NotTaken, NotYet, Superseded, ClusterUnavailable
-        """
-        stored = self._ledgers.get(start.key)
-        if stored is None or stored.stopped:
-            return
-        if stored.roots:
-            self._changed(start.key)
-            return
-        if stored.complete is None:
-            refused = await self._ledgers.change(start.epoch, {start.key: replace(stored, complete=start.epoch)})
-            if refused:
-                raise NotTaken(refused[start.key])
-        self._changed(start.key)
-        await self._tending.tend([start.key])
-
-    def _is_complete(self, key: GangKey) -> bool:
+    def _is_launched(self, key: GangKey) -> bool:
         stored = self._ledgers.get(key)
         return stored is not None and stored.launched
-
-    def _created(self, pod: PodObject) -> None:
-        self._mirror.set_pod(pod, asyncio.get_running_loop().time())
 
     def _changed(self, key: GangKey) -> None:
         self._mirror.touch(key)

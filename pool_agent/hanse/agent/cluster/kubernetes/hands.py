@@ -1,12 +1,12 @@
 """Requests about pods and Services, throttled, each harmless when it is repeated.
 
 A pod is changed and deleted by its uid, so that an object of the same name which is not the one that was seen stays
-untouched. Only its creation goes by name: what is there already is taken for ours if it is (see `names`), and is a
-reason to refuse if it is not.
+untouched. Only a Service's creation goes by name: what is there already is taken for ours if it is (see `names`), and
+is a reason to refuse if it is not.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,27 +21,22 @@ from hanse.agent.cluster.kubernetes.api import (
     Api,
     Refused,
 )
-from hanse.agent.cluster.kubernetes.chores import Bind, Chore, Delete, GiveUp, LetGo, Remove, Ungate
+from hanse.agent.cluster.kubernetes.chores import Bind, Chore, Delete, LetGo, Remove
 from hanse.agent.cluster.kubernetes.mirror import Kin
 from hanse.agent.cluster.kubernetes.names import (
     ATTEMPT,
-    EPOCH,
     FEDERATION,
     FINALIZER,
-    GATE,
     JOB,
     PART,
-    REFUSED,
     PodKey,
-    epoch_text,
-    own_pod,
+    gang_labels,
     own_service,
-    pod_name,
     service_name,
 )
 from hanse.agent.cluster.kubernetes.objects import PLAIN, POD, Body, Meta, PodObject, read
 from hanse.agent.cluster.kubernetes.placing import patch_of
-from hanse.agent.cluster.kubernetes.pods import Place, Start, pod, service
+from hanse.agent.cluster.kubernetes.pods import Start, service
 from hanse.agent.cluster.kubernetes.throttle import Throttle
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod
 from hanse.agent.cluster.kubernetes.watching import list_all
@@ -96,33 +91,21 @@ class Hands:
                 what = f"service {service_name(start.key)} is there already, and it is not ours; rename or remove it"
                 raise NotTaken(what) from None
 
-    async def create_pod(self, start: Start, place: Place) -> PodObject:
-        """The pod of a place, new or as an earlier try left it. Raises NotTaken, NotYet, ClusterUnavailable."""
-        folder = f"/api/v1/namespaces/{start.namespace}/pods"
-        try:
-            return read(POD, await self._create(folder, pod(start, place)))
-        except Refused as refused:
-            unless_there(refused)
-        found = read(POD, await self._read(f"{folder}/{pod_name(place.key)}"))
-        if own_pod(found.metadata, start.federation) != place.key:
-            what = f"pod {pod_name(place.key)} is there already, and it is not ours; rename or remove it"
-            raise NotTaken(what)
-        if found.metadata.deletion_timestamp:
-            raise NotYet(f"pod {pod_name(place.key)} of an earlier start is still going")
-        return await self._adopt(start, found)
+    async def try_pods(self, start: Start, specs: Iterable[Body]) -> None:
+        """Whether the cluster would take such pods, as far as one of each kind tells.
 
-    async def _adopt(self, start: Start, found: PodObject) -> PodObject:
-        """Count a pod that an earlier agent created among those of this epoch."""
-        meta = found.metadata
-        if meta.labels.get(EPOCH) == epoch_text(start.epoch):
-            return found
-        same = {"uid": meta.uid, "resourceVersion": meta.resource_version}
-        body = {"metadata": {**same, "labels": {EPOCH: epoch_text(start.epoch)}}}
-        try:
-            async with self.throttle:
-                return read(POD, await self.api.patch(_path(meta.namespace, meta.name), body))
-        except Refused as refused:
-            raise NotYet(f"pod {meta.name}: {refused}") from None
+        Raises:
+            NotTaken, NotYet, ClusterUnavailable
+        """
+        folder = f"/api/v1/namespaces/{start.namespace}/pods"
+        for spec in specs:
+            labels = gang_labels(start.key, federation=start.federation, pool=start.pool)
+            body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "hanse-", "labels": labels}}
+            try:
+                async with self.throttle:
+                    await self.api.post(folder, {**body, "spec": spec}, trial=True)
+            except Refused as refused:
+                unless_there(refused)
 
     async def _create(self, folder: str, body: Body) -> bytes:
         async with self.throttle:
@@ -146,13 +129,8 @@ class Hands:
         """
         try:
             match chore:
-                case Ungate(one):
-                    await self._ungate(one)
                 case Delete(one, grace_s):
                     await self._delete(one, grace_s)
-                case GiveUp(one):
-                    await self._annotate(one, one.refusal)
-                    await self._delete(one, 0)
                 case Remove(one):
                     await self._remove(one)
                 case LetGo(one):
@@ -166,16 +144,6 @@ class Hands:
             if refused.code not in (NOT_FOUND, CONFLICT, _UNPROCESSABLE):
                 raise NotYet(f"pod {chore.pod.name}: {refused}") from None
 
-    async def _ungate(self, one: OwnPod) -> None:
-        at = f"/spec/schedulingGates/{one.gate}"
-        body: list[Body] = [
-            {"op": "test", "path": "/metadata/uid", "value": one.uid},
-            {"op": "test", "path": f"{at}/name", "value": GATE},
-            {"op": "remove", "path": at},
-        ]
-        async with self.throttle:
-            await self.api.patch(_path(one.namespace, one.name), body, form=JSON_PATCH, brief=True)
-
     async def _bind(self, one: OwnPod, node: NodeName) -> None:
         """What is bound already is a conflict, and so is a pod that is not the one that was seen."""
         body: Body = {
@@ -186,11 +154,6 @@ class Hands:
         }
         async with self.throttle:
             await self.api.post(f"{_path(one.namespace, one.name)}/binding", body)
-
-    async def _annotate(self, one: OwnPod, refusal: str) -> None:
-        body = {"metadata": {"uid": one.uid, "annotations": {REFUSED: refusal}}}
-        async with self.throttle:
-            await self.api.patch(_path(one.namespace, one.name), body, brief=True)
 
     async def _delete(self, one: OwnPod, grace_s: int) -> Meta:
         """What remains of it; nothing has no uid."""
@@ -254,7 +217,7 @@ class Hands:
 
         def take(item: msgspec.Raw) -> None:
             one = read(POD, item)
-            pod_key = own_pod(one.metadata, federation) or kin(one.metadata)
+            pod_key = kin(one.metadata)
             if isinstance(pod_key, PodKey) and pod_key.rank >= 0:
                 own[one.metadata.uid] = pod_key, one
 

@@ -1,8 +1,11 @@
-"""Starts a gang whose pods a controller makes: creates its objects, and writes down which they are.
+"""Starts a gang: creates its objects, and writes down which they are.
 
-That is all that the order is needed for. Pods come when their controllers make them, gated, and are let go by whoever
-tends the gang then. A crash between the objects and the record leaves objects of this very gang, which the order that
-is repeated finds; a gang that is forgotten meanwhile leaves them to `orphans`.
+That is all that the order is needed for. A pod of each template is tried first, without being made: what the cluster
+would never take is refused at once and in its own words, which a controller would only write into an event. Pods come
+when their controllers make them, gated, and are let go by whoever tends the gang then.
+
+A crash between the objects and the record leaves objects of this very gang, which the order that is repeated finds; a
+gang that is forgotten meanwhile leaves them to `orphans`.
 """
 
 import logging
@@ -41,6 +44,9 @@ class Launching:
             made = adapted(start, self._terms)
         except InvalidArgument as error:
             raise NotTaken(str(error)) from None
+        if start.finds_itself and not start.order.manifest:
+            await self._making.hands.create_service(start)
+        await self._making.hands.try_pods(start, made.pods)
         created: dict[int, Root] = {}
 
         async def one(at: int) -> None:

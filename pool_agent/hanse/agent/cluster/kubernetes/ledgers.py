@@ -123,7 +123,7 @@ def _bytes(entries: Mapping[GangKey, Stored], texts: Mapping[GangKey, str | None
 
 def _later(stored: Stored) -> int:
     """What a record may still grow by."""
-    return LATER_BYTES + (0 if stored.let or stored.complete else LATER_BYTES_PER_POD * stored.pods)
+    return LATER_BYTES + (0 if stored.let else LATER_BYTES_PER_POD * stored.pods)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,18 +10,21 @@ itself, with what it says of its end, until the gang is forgotten.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from hanse.agent.cluster.kubernetes.adapting import RUNTIME
 from hanse.agent.cluster.kubernetes.api import CONFLICT, NOT_FOUND, Refused
 from hanse.agent.cluster.kubernetes.hands import TRIES_MAX, Hands, NotTaken, NotYet, unless_there
 from hanse.agent.cluster.kubernetes.kinds import KNOWN, folder_of
 from hanse.agent.cluster.kubernetes.names import FEDERATION, FINALIZER, POD_SET, own_root
-from hanse.agent.cluster.kubernetes.objects import ROOT, Body, Meta, RootObject, read
+from hanse.agent.cluster.kubernetes.objects import EVENTS, ROOT, Body, Meta, RootObject, read
 from hanse.agent.cluster.kubernetes.pods import Start
 from hanse.agent.cluster.kubernetes.stored import Root
 from hanse.agent.cluster.kubernetes.watching import is_served, list_all
 from hanse.agent.cluster.port import GangKey
+
+COMPLAINTS_MAX: Final = 500
+COMPLAINT_CHARS_MAX: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +127,16 @@ class Making:
 
             await list_all(self.hands.api, folder, take, {"labelSelector": f"{FEDERATION}={federation}"})
         return list(found.values())
+
+    async def complaint(self, namespace: str, roots: Iterable[Root]) -> str:
+        """Why the controllers of these could not make a pod, in the server's words; "" if nobody says. Raises
+        ClusterUnavailable."""
+        names = tuple(root.name for root in roots)
+        query = {"fieldSelector": "reason=FailedCreate", "limit": str(COMPLAINTS_MAX)}
+        try:
+            async with self.hands.throttle:
+                found = read(EVENTS, await self.hands.api.get(f"/api/v1/namespaces/{namespace}/events", query))
+        except Refused:
+            return ""
+        ours = [event.message for event in found.items or () if event.involved_object.name.startswith(names)]
+        return " ".join(ours[-1].split())[:COMPLAINT_CHARS_MAX] if ours else ""

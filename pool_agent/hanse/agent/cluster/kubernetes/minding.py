@@ -1,4 +1,4 @@
-"""Sees to the gangs whose pods controllers make: which of them are let go, and what becomes of their objects.
+"""Sees to gangs that were started: which of their pods are let go, and what becomes of the objects that make them.
 
 Before a pod is let go its uid is in the gang's record: by one write to the ledger, which an agent that was superseded
 cannot make. So no two agents let go of two pods for one rank, and one that comes after a crash knows which pods run,
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from hanse.agent.cluster.kubernetes.assigning import next_places, wanting
-from hanse.agent.cluster.kubernetes.chores import Chore, Overdue, made_chores
+from hanse.agent.cluster.kubernetes.chores import Chore, Overdue, chores
 from hanse.agent.cluster.kubernetes.hands import NotYet
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.making import Making
@@ -44,6 +44,7 @@ class Minding:
         self._mirror = mirror
         self._since_s: dict[GangKey, float] = {}
         self._told: dict[str, None] = {}
+        self._complaints: dict[GangKey, str] = {}
 
     # ---- what is said -------------------------------------------------------------------------------------
 
@@ -56,13 +57,19 @@ class Minding:
         return since is not None and since < _now_s() - self._settings.ended_s
 
     def _late(self, stored: Stored) -> str:
-        since = self._since_s.get(stored.record.key)
-        if stored.let or since is None or since > _now_s() - self._settings.pods_wait_s:
+        key = stored.record.key
+        if stored.let or not self._is_late(key, _now_s()):
             return ""
-        come, wanted = wanting(stored, self._mirror().pods(stored.record.key))
+        come, wanted = wanting(stored, self._mirror().pods(key))
         what = " and ".join(str(root) for root in makers(stored)[:2])
-        waited = f"{self._settings.pods_wait_s:.0f} s"
-        return f"{come} of {wanted} pods of {what} were made in {waited}; look at its controller, and at its events"
+        said = self._complaints.get(key) or "look at its controller, and at its events"
+        return f"{come} of {wanted} pods of {what} were made in {_now_s() - self._since_s[key]:.0f} s; {said}"
+
+    def _is_late(self, key: GangKey, now_s: float) -> bool:
+        """Whether the pods of a gang have been awaited for too long: sooner, where somebody says why."""
+        since = self._since_s.get(key)
+        wait_s = self._settings.refused_s if self._complaints.get(key) else self._settings.pods_wait_s
+        return since is not None and since < now_s - wait_s
 
     @property
     def suspects(self) -> bool:
@@ -75,7 +82,8 @@ class Minding:
         now_s = _now_s()
         waiting = [s for s in self._ledgers.records() if s.roots and not s.let and not s.stopped]
         self._since_s = {s.record.key: self._since_s.get(s.record.key, now_s) for s in waiting}
-        over = {str(key): key for key, since in self._since_s.items() if since < now_s - self._settings.pods_wait_s}
+        self._complaints = {key: said for key, said in self._complaints.items() if key in self._since_s}
+        over = {str(key): key for key in self._since_s if self._is_late(key, now_s)}
         over |= self._overdue(now_s)
         news = [key for what, key in over.items() if what not in self._told]
         self._told = dict.fromkeys(over)
@@ -89,7 +97,15 @@ class Minding:
         if not (ended or refused):
             return {}
         gangs = ((key, pods) for key, pods in mirror.gangs.items())
-        return {uid: key for key, pods in gangs for uid, pod in pods.items() if pod.owned and uid in ended | refused}
+        return {uid: key for key, pods in gangs for uid in pods if uid in ended | refused}
+
+    async def ask(self) -> None:
+        """Find out why pods do not come that have been awaited for a while. Raises ClusterUnavailable."""
+        now_s = _now_s()
+        for key, since in list(self._since_s.items()):
+            stored = self._ledgers.get(key)
+            if stored is not None and key not in self._complaints and since < now_s - self._settings.refused_s:
+                self._complaints[key] = await self._making.complaint(stored.namespace, stored.roots)
 
     # ---- what is done -------------------------------------------------------------------------------------
 
@@ -141,7 +157,7 @@ class Minding:
     def chores(self, stored: Stored, pods: Iterable[OwnPod], lost: Overdue) -> Iterable[Chore]:
         """What is to be done about its pods."""
         end = outcome(stored, self._roots.states(stored))
-        return made_chores(stored, pods, over=end is not None and end.succeeded, lost=lost)
+        return chores(stored, pods, over=end is not None and end.succeeded, lost=lost)
 
 
 def _now_s() -> float:

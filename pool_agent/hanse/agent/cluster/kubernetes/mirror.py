@@ -14,7 +14,7 @@ from enum import Enum, unique
 from typing import Final, TypeVar
 
 from hanse.agent.cluster.kubernetes.facts import is_silent, node_facts, usage_of, uses_node
-from hanse.agent.cluster.kubernetes.names import PodKey, own_pod
+from hanse.agent.cluster.kubernetes.names import PodKey
 from hanse.agent.cluster.kubernetes.objects import Meta, NodeObject, PodObject, SliceObject
 from hanse.agent.cluster.kubernetes.slices import Slices
 from hanse.agent.cluster.kubernetes.verdicts import OwnPod, own_pod_of, version_of
@@ -41,7 +41,7 @@ UNKNOWN: Final = Unknown.UNKNOWN
 """Nobody has looked yet who made a pod."""
 
 Kin = Callable[[Meta], PodKey | Unknown | None]
-"""Whose pod it is that an object's controller has made; None for nobody's of ours."""
+"""Whose pod it is; None for nobody's of ours."""
 
 
 class Mirror:
@@ -49,7 +49,7 @@ class Mirror:
 
     Args:
         federation: whose pods are ours; "" for nobody's.
-        kin: whose pod it is that a controller has made.
+        kin: whose pod it is.
 
     Attributes:
         version: of the list that it began with, as the port calls it.
@@ -60,7 +60,7 @@ class Mirror:
         watched: somebody follows, or followed, what it is told.
         silent_since: nodes whose kubelet is silent, or that are gone, by the time at which that was first seen.
         refused_since: pods that the scheduler refuses, by uid, likewise.
-        ended_since: pods of controllers' making that have failed, likewise.
+        ended_since: pods that have failed, likewise.
         strangers: pods whose labels say that they are ours, and whose makers are not known yet.
     """
 
@@ -186,17 +186,18 @@ class Mirror:
             self.changed_nodes[name] = None
 
     def set_pod(self, pod: PodObject, now_s: float) -> OwnPod | None:
-        """A pod is new or changed; returns it if it is ours. Raises ValueError if it cannot be read."""
+        """A pod is new or changed; returns it if it is ours. Raises ValueError if it cannot be read.
+
+        One that has a node, and never got it from us, takes room there like anybody's.
+        """
         uid = pod.metadata.uid
         if uid in self._gone:
             return None
         self.strangers.pop(uid, None)
-        made = own_pod(pod.metadata, self.federation)
-        kin = None if made is not None else self._kin(pod.metadata)
-        key = made or (kin if isinstance(kin, PodKey) else None)
-        if kin is UNKNOWN:
+        key = self._kin(pod.metadata)
+        if key is UNKNOWN:
             self.strangers[uid] = pod
-        if key is None:
+        if not isinstance(key, PodKey) or (key.rank < 0 and uses_node(pod)):
             self._drop_own(uid)
             self._set_foreign(pod)
             return None
@@ -204,7 +205,7 @@ class Mirror:
         present = self._own.get(uid)
         if present is not None and present.version >= version_of(pod.metadata.resource_version):
             return present
-        own = own_pod_of(key, pod, owned=made is None)
+        own = own_pod_of(key, pod)
         self._set_own(own, now_s)
         return own
 
@@ -223,7 +224,7 @@ class Mirror:
             self.refused_since.setdefault(own.uid, now_s)
         else:
             self.refused_since.pop(own.uid, None)
-        if own.owned and own.phase is PodPhase.FAILED:
+        if own.phase is PodPhase.FAILED:
             self.ended_since.setdefault(own.uid, now_s)
         if own.bound and own.node not in self._nodes and own.node not in self._hidden:
             self.silent_since.setdefault(own.node, now_s)

@@ -1,8 +1,8 @@
 """What is ours, and what it is called.
 
-A pod is ours if it carries the claiming federation's label *and* the very name that we give to the pod which its
-labels describe: a copy that somebody made of a pod of ours, labels and all, has another name and stays foreign.
-Names are made of the gang's key alone, so that a start which is repeated names the same objects.
+An object is ours if it carries the claiming federation's label *and* says its own name: a copy that somebody made of
+it, labels and all, says another one and stays foreign. Whose a pod is, its makers tell (see `families`). Names of our
+giving are made of the gang's key alone, so that a start which is repeated names the same objects.
 """
 
 from typing import Final, NamedTuple
@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from hanse.agent.cluster.kubernetes.objects import Meta
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import Attempt, JobId, Part
+from hanse.model.names import LABEL_CHARS_MAX
 
 PREFIX: Final = "hanse.dev/"
 FEDERATION: Final = PREFIX + "federation"
@@ -20,6 +21,12 @@ ATTEMPT: Final = PREFIX + "attempt"
 PART: Final = PREFIX + "part"
 POD_SET: Final = PREFIX + "pod-set"
 RANK: Final = PREFIX + "rank"
+RANKS_BEFORE: Final = PREFIX + "ranks-before"
+"""Annotation of a native job's pods: how many pods of the whole job come before rank 0 of their set."""
+
+GLOBAL_RANK: Final = PREFIX + "global-rank"
+"""Label of a native job's pod: its rank in the whole job, from which it has its RANK."""
+
 EPOCH: Final = PREFIX + "epoch"
 OBJECT: Final = PREFIX + "object"
 """Annotation: namespace and name of the object that carries it, by which a copy of it is told from it."""
@@ -27,11 +34,10 @@ OBJECT: Final = PREFIX + "object"
 REMOVED: Final = PREFIX + "removed"
 """Annotation: what was taken off a user's object, because another scheduler would act on it."""
 
-REFUSED: Final = PREFIX + "refused"
 LEDGER: Final = PREFIX + "ledger"
 
 GATE: Final = PREFIX + "start"
-"""Keeps a pod from its node until its gang is complete."""
+"""Keeps a pod from its node until it has a place."""
 
 FINALIZER: Final = PREFIX + "kept-until-forgotten"
 """Keeps a finished pod visible (P12)."""
@@ -44,7 +50,7 @@ _LEDGER_NAME: Final = "hanse-gangs-{:03d}"
 
 
 class PodKey(NamedTuple):
-    """One pod of one gang."""
+    """One pod of one gang; the rank is -1 while it has no place."""
 
     gang: GangKey
     pod_set: str
@@ -88,24 +94,11 @@ def service_name(key: GangKey) -> str:
     return f"hanse-{key.job}-{key.attempt}-{key.part}"
 
 
-def pod_name(pod: PodKey) -> str:
-    """Name of a pod."""
-    key = pod.gang
-    return f"{key.job}-{key.attempt}-{key.part}-{pod.pod_set}-{pod.rank}"
-
-
-def pod_labels(pod: PodKey, *, federation: str, pool: str, epoch: Epoch) -> dict[str, str]:
-    """Labels by which a pod is found again, by us and by people."""
-    return {
-        FEDERATION: federation,
-        POOL: pool,
-        JOB: pod.gang.job,
-        ATTEMPT: str(pod.gang.attempt),
-        PART: str(pod.gang.part),
-        POD_SET: pod.pod_set,
-        RANK: str(pod.rank),
-        EPOCH: epoch_text(epoch),
-    }
+def job_name(key: GangKey, number: int, pod_set: str, pods: int) -> str:
+    """Name of the Job that makes the pods of a native job's set; its pods' host names have an index behind it."""
+    name = f"{key.job}-{key.attempt}-{key.part}-{pod_set}"
+    fits = len(f"{name}-{pods - 1}") <= LABEL_CHARS_MAX
+    return name if fits else f"{key.job}-{key.attempt}-{key.part}-set{number}"
 
 
 def gang_labels(key: GangKey, *, federation: str, pool: str) -> dict[str, str]:
@@ -140,19 +133,6 @@ def own_service(meta: Meta, federation: str) -> GangKey | None:
         return None
     gang = _gang_in(meta)
     return gang if gang is not None and service_name(gang) == meta.name else None
-
-
-def own_pod(meta: Meta, federation: str) -> PodKey | None:
-    """Which pod of ours that is; None if it is foreign."""
-    labels = meta.labels
-    if not federation or labels.get(FEDERATION) != federation:
-        return None
-    gang = _gang_in(meta)
-    rank = labels.get(RANK, "")
-    if gang is None or not rank.isdecimal():
-        return None
-    pod = PodKey(gang, labels.get(POD_SET, ""), int(rank))
-    return pod if pod_name(pod) == meta.name else None
 
 
 def _gang_in(meta: Meta) -> GangKey | None:

@@ -196,6 +196,19 @@ class RootObject(_Read, frozen=True):
     status: RootStatus = RootStatus()
 
 
+class EventObject(_Read, frozen=True):
+    """What somebody in the cluster wrote down about an object."""
+
+    message: str = ""
+    involved_object: Meta = Meta()
+
+
+class EventItems(_Read, frozen=True):
+    """A list of them, oldest first."""
+
+    items: list[EventObject] | None = None
+
+
 class ConfigObject(_Read, frozen=True):
     """A ConfigMap."""
 
@@ -290,6 +303,7 @@ NODE: Final = msgspec.json.Decoder(NodeObject)
 POD: Final = msgspec.json.Decoder(PodObject)
 CONFIG: Final = msgspec.json.Decoder(ConfigObject)
 SLICE: Final = msgspec.json.Decoder(SliceObject)
+EVENTS: Final = msgspec.json.Decoder(EventItems)
 ROOT: Final = msgspec.json.Decoder(RootObject)
 PLAIN: Final = msgspec.json.Decoder(PlainObject)
 ITEMS: Final = msgspec.json.Decoder(Items)

@@ -124,11 +124,13 @@ def _start(op: StartPods, stored: Stored | None, namespace: str) -> Decision:
 
 
 def _forget(stored: Stored | None, pods: Sequence[OwnPod]) -> Decision:
-    """No pod of a gang that is not complete can occupy a node; one of a complete gang may, also if it looks gated."""
-    complete = stored is not None and stored.launched
-    if stored is not None and stored.roots:
-        pods = [pod for pod in pods if stored.place_of(pod.uid) is not None]
-    occupying = sum(1 for pod in pods if not pod.ended and (complete or not pod.gated))
-    if occupying and (complete or stored is None):
+    """A pod that was let go may occupy its node, also if it looks gated; no other pod of a gang with a record can."""
+    if stored is None:
+        occupying = sum(1 for pod in pods if not (pod.ended or pod.gated))
+    else:
+        occupying = sum(1 for pod in pods if not pod.ended and stored.place_of(pod.uid) is not None)
+    if stored is not None and stored.launched and not (stored.stopped or stored.let):
+        return Decision(stored, Rejected(f"its {stored.pods} pods are about to run; stop it first"))
+    if occupying:
         return Decision(stored, Rejected(f"{occupying} pods still occupy their nodes"))
     return Decision(None, Done(), Act.FORGET)

@@ -9,7 +9,7 @@ scheduler looks at one node instead of all.
 from typing import Any
 
 from hanse.agent.cluster.kubernetes.chores import LetGo
-from hanse.agent.cluster.kubernetes.names import FINALIZER, GATE, OWN_SCHEDULER, POD_SET, RANK
+from hanse.agent.cluster.kubernetes.names import FINALIZER, GATE, GLOBAL_RANK, OWN_SCHEDULER, POD_SET, RANK
 from hanse.agent.cluster.kubernetes.objects import AffinityObject, Body
 from hanse.model.ids import NodeName
 
@@ -26,6 +26,7 @@ def patch_of(chore: LetGo) -> list[Body]:
         {"op": "test", "path": f"{gate}/name", "value": GATE},
         {"op": "add", "path": _label(POD_SET), "value": chore.pod_set},
         {"op": "add", "path": _label(RANK), "value": str(chore.rank)},
+        *_ranked(pod.ranks_before, chore.rank),
         *_kept(pod.finalizers),
         *([] if pod.scheduler == OWN_SCHEDULER else _pinned(pod.affinity, chore.node)),
         {"op": "remove", "path": gate},
@@ -34,6 +35,10 @@ def patch_of(chore: LetGo) -> list[Body]:
 
 def _label(key: str) -> str:
     return "/metadata/labels/" + key.replace("~", "~0").replace("/", "~1")
+
+
+def _ranked(before: int | None, rank: int) -> list[Body]:
+    return [] if before is None else [{"op": "add", "path": _label(GLOBAL_RANK), "value": str(before + rank)}]
 
 
 def _kept(finalizers: int) -> list[Body]:

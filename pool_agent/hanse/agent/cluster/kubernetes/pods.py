@@ -1,37 +1,32 @@
-"""The objects that a native gang is made of: one pod for each place, and a headless Service to find each other. Pure.
+"""The objects that a native gang is made of: an Indexed Job for each pod set, and a headless Service. Pure.
 
-A pod is created with its node already required (by name, in `matchFields`, for which the scheduler looks at one node
-instead of all) and with our gate, which keeps it from being scheduled until the whole gang is there. Requests equal
-limits, so its class is Guaranteed. It has no rights in the API unless somebody gives it some.
+Pods find each other by the Service, where a pod is called by its Job's name and its index. Requests equal limits, so
+their class is Guaranteed. They have no rights in the API unless somebody gives them some. Beside RANK, WORLD_SIZE and
+MASTER_ADDR they get what torchrun (`PET_…`) and JAX read of themselves.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from hanse.agent.cluster.kubernetes.kinds import JOB
 from hanse.agent.cluster.kubernetes.names import (
-    ATTEMPT,
-    FEDERATION,
-    FINALIZER,
-    GATE,
-    JOB,
+    GLOBAL_RANK,
     JOB_NAME,
-    PART,
+    POD_SET,
     POOL,
-    PodKey,
-    pod_labels,
-    pod_name,
+    RANKS_BEFORE,
+    gang_labels,
+    job_name,
     service_name,
 )
 from hanse.agent.cluster.kubernetes.objects import Body, PodObject
 from hanse.agent.cluster.kubernetes.stored import Stored
 from hanse.agent.cluster.port import Epoch, GangKey, PodRun, SetPlace, StartPods
-from hanse.model.ids import NodeName
 from hanse.model.job import Volume, VolumeKind
-from hanse.model.names import LABEL_CHARS_MAX
 from hanse.model.resources import CPU, PODS, Resources
 from hanse.model.selectors import Effect, Toleration
 
+MASTER_PORT: Final = 29_500
 CONTAINER: Final = "main"
 DEFAULT_CONTAINER: Final = "kubectl.kubernetes.io/default-container"
 
@@ -72,28 +67,6 @@ class Start:
         return self.order.world_size or self.stored.pods
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One pod that is to be created."""
-
-    key: PodKey
-    held: SetPlace
-    set_number: int
-    node: NodeName
-    rank: int
-
-
-def places(start: Start) -> Iterator[Place]:
-    """Every pod of a gang, by set and rank."""
-    passed = 0
-    for number, held in enumerate(start.stored.record.sets):
-        run = run_of(start.order, held.name)
-        before = run.ranks_before if start.order.world_size and run is not None else passed - held.first_rank
-        for rank, node in enumerate(held.nodes, held.first_rank):
-            yield Place(PodKey(start.key, held.name, rank), held, number, node, before + rank)
-        passed += len(held.nodes)
-
-
 def run_of(order: StartPods, pod_set: str) -> PodRun | None:
     """What the pods of a set run; None if the order does not say."""
     return next((run for run in order.runs if run.pod_set == pod_set), None)
@@ -121,18 +94,14 @@ def main_container(found: PodObject) -> str:
 
 def service(start: Start) -> Body:
     """The headless Service of a gang; names resolve before the pods are ready, as they wait for each other."""
-    gang = {
-        FEDERATION: start.federation,
-        JOB: start.key.job,
-        ATTEMPT: str(start.key.attempt),
-        PART: str(start.key.part),
-    }
+    labels = gang_labels(start.key, federation=start.federation, pool=start.pool)
+    gang = {name: value for name, value in labels.items() if name != POOL}
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": service_name(start.key),
-            "labels": {**gang, POOL: start.pool},
+            "labels": labels,
         },
         "spec": {
             "clusterIP": "None",
@@ -142,17 +111,49 @@ def service(start: Start) -> Body:
     }
 
 
-def pod(start: Start, place: Place) -> Body:
-    """One pod of a gang, gated."""
-    key, run = place.key, run_of(start.order, place.held.name)
+def jobs(start: Start) -> list[Body]:
+    """An Indexed Job for each pod set of a native job; what every object of ours has is not in them yet.
+
+    A pod that fails is not made again, and stops no other: what becomes of the gang is decided above.
+    """
+    return [_job(start, number, held) for number, held in enumerate(start.stored.record.sets)]
+
+
+def _job(start: Start, number: int, held: SetPlace) -> Body:
+    run = run_of(start.order, held.name)
     assert run is not None
-    labels = pod_labels(key, federation=start.federation, pool=start.pool, epoch=start.epoch)
+    pods = len(held.nodes)
+    name = job_name(start.key, number, held.name, pods)
+    meta = {
+        "labels": {POD_SET: held.name},
+        "annotations": {JOB_NAME: start.order.job_name, RANKS_BEFORE: str(_ranks_before(start, number, run))},
+    }
+    spec = {
+        "completionMode": "Indexed",
+        "parallelism": pods,
+        "completions": pods,
+        "backoffLimitPerIndex": 0,
+        "template": {"metadata": meta, "spec": _pod(start, held, run, name)},
+    }
+    named = {"name": name, "labels": {POD_SET: held.name}}
+    return {"apiVersion": JOB[0], "kind": JOB[1], "metadata": named, "spec": spec}
+
+
+def _ranks_before(start: Start, number: int, run: PodRun) -> int:
+    """Pods of the whole job before rank 0 of a set."""
+    if start.order.world_size:
+        return run.ranks_before
+    sets = start.stored.record.sets
+    return sum(len(held.nodes) for held in sets[:number]) - sets[number].first_rank
+
+
+def _pod(start: Start, held: SetPlace, run: PodRun, host: str) -> Body:
     volumes = [_volume(volume) for volume in run.volumes]
     container: Body = {
         "name": CONTAINER,
         "image": run.image,
-        "env": _env(start, place, run),
-        "resources": _resources(place.held.resources),
+        "env": _env(start, run, host),
+        "resources": _resources(held.resources),
     }
     if run.command:
         container["command"] = list(run.command)
@@ -162,9 +163,6 @@ def pod(start: Start, place: Place) -> Body:
         container["volumeMounts"] = [_mount(volume) for volume in run.volumes]
     spec: Body = {
         "restartPolicy": "Never",
-        "hostname": hostname(place.set_number, key),
-        "schedulingGates": [{"name": GATE}],
-        "affinity": {"nodeAffinity": _on(place.node)},
         "tolerations": [_toleration(toleration) for toleration in run.tolerations],
         "enableServiceLinks": False,
         "automountServiceAccountToken": False,
@@ -173,33 +171,31 @@ def pod(start: Start, place: Place) -> Body:
     }
     if start.finds_itself:
         spec["subdomain"] = service_name(start.key)
-    if start.order.duration_s:
-        spec["activeDeadlineSeconds"] = start.order.duration_s
-    meta = {
-        "name": pod_name(key),
-        "labels": labels,
-        "annotations": {JOB_NAME: start.order.job_name},
-        "finalizers": [FINALIZER],
+    return spec
+
+
+def _env(start: Start, run: PodRun, host: str) -> list[Body]:
+    """Ours first: where a name is given twice Kubernetes takes the last, which is the user's. The rank is told by a
+    label that a pod gets with its place."""
+    rank: Body = {"valueFrom": {"fieldRef": {"fieldPath": f"metadata.labels['{GLOBAL_RANK}']"}}}
+    master, world = _master(start), str(start.world_size)
+    ours: dict[str, Body] = {
+        "RANK": rank,
+        "WORLD_SIZE": {"value": world},
+        "MASTER_ADDR": {"value": master},
+        "MASTER_PORT": {"value": str(MASTER_PORT)},
+        "HANSE_JOB": {"value": start.key.job},
+        "HANSE_SET_HOST": {"value": host},
+        "PET_NNODES": {"value": world},
+        "PET_NODE_RANK": rank,
+        "PET_MASTER_ADDR": {"value": master},
+        "PET_MASTER_PORT": {"value": str(MASTER_PORT)},
+        "JAX_COORDINATOR_ADDRESS": {"value": f"{master}:{MASTER_PORT}"},
+        "JAX_NUM_PROCESSES": {"value": world},
+        "JAX_PROCESS_ID": rank,
     }
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
-
-
-def hostname(set_number: int, key: PodKey) -> str:
-    """What a pod calls itself, and is called below the gang's Service."""
-    name = f"{key.pod_set}-{key.rank}"
-    return name if len(name) <= LABEL_CHARS_MAX else f"set{set_number}-{key.rank}"
-
-
-def _env(start: Start, place: Place, run: PodRun) -> list[Body]:
-    """Ours first: where a name is given twice Kubernetes takes the last, which is the user's."""
-    ours = {
-        "RANK": str(place.rank),
-        "WORLD_SIZE": str(start.world_size),
-        "MASTER_ADDR": _master(start),
-        "HANSE_JOB": start.key.job,
-    }
-    theirs = dict(run.env)
-    return [{"name": name, "value": value} for name, value in {**ours, **theirs}.items()]
+    theirs: dict[str, Body] = {name: {"value": value} for name, value in run.env}
+    return [{"name": name, **told} for name, told in {**ours, **theirs}.items()]
 
 
 def _master(start: Start) -> str:
@@ -207,17 +203,12 @@ def _master(start: Start) -> str:
     first = start.stored.record.sets[0]
     if not start.finds_itself:
         return "localhost"
-    return f"{hostname(0, PodKey(start.key, first.name, first.first_rank))}.{service_name(start.key)}"
+    return f"{job_name(start.key, 0, first.name, len(first.nodes))}-0.{service_name(start.key)}"
 
 
 def _resources(amounts: Resources) -> Body:
     told = {name: f"{amount}m" if name == CPU else str(amount) for name, amount in amounts.items() if name != PODS}
     return {"requests": told, "limits": told}
-
-
-def _on(node: NodeName) -> Body:
-    by_name = {"key": "metadata.name", "operator": "In", "values": [node]}
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [by_name]}]}}
 
 
 def _toleration(toleration: Toleration) -> Body:

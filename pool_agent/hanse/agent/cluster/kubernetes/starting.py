@@ -1,12 +1,11 @@
-"""Gangs that are being started: created pod by pod, then declared complete, then let go.
+"""Gangs that are being started: their objects created, and written down.
 
 An order is carried out behind the write that gave it. The write waits a while, because most gangs are quick, and
 answers Done for what is then still going on: the record is marked as started, the agent that comes after a crash
 repeats the order, and until then this one goes on, however often the API server is busy or away.
 
-What makes it safe under a newer epoch: pods are created gated, and nothing is let go before one more write to the
-gang's ledger has marked it complete *after* the last creation was acknowledged. A successor that has taken the ledger
-over sees every pod whose gate an older agent might still open, and has the uids to stop them.
+What makes it safe under a newer epoch: pods are made gated, and none is let go before one more write to the gang's
+ledger names it (see `minding`).
 """
 
 import asyncio
@@ -16,10 +15,8 @@ from random import Random
 from typing import Final
 
 from hanse.agent.cluster.kubernetes.counting import Underway
-from hanse.agent.cluster.kubernetes.hands import Hands, NotTaken, NotYet
-from hanse.agent.cluster.kubernetes.objects import PodObject
-from hanse.agent.cluster.kubernetes.pods import Place, Start, places
-from hanse.agent.cluster.kubernetes.spread import spread
+from hanse.agent.cluster.kubernetes.hands import NotTaken, NotYet
+from hanse.agent.cluster.kubernetes.pods import Start
 from hanse.agent.cluster.port import ClusterUnavailable, GangKey, Superseded
 from hanse.kit.backoff import Backoff, BackoffPolicy
 from hanse.kit.tasks import cancelled
@@ -28,50 +25,26 @@ log = logging.getLogger(__name__)
 
 RETRY: Final = BackoffPolicy(first_s=0.2, max_s=10.0)
 
-Complete = Callable[[Start], Awaitable[None]]
-IsComplete = Callable[[GangKey], bool]
-Created = Callable[[PodObject], None]
+Launch = Callable[[Start], Awaitable[None]]
+IsLaunched = Callable[[GangKey], bool]
 Changed = Callable[[GangKey], None]
-Prepare = Callable[[Start], Awaitable[None]]
 
 
 class Starting:
     """See the module.
 
     Args:
-        complete: marks a gang as complete in its ledger, and lets its pods go. Raises Superseded,
-            ClusterUnavailable.
-        is_complete: whether it is marked; no pod of such a gang is created any more.
-        created: told of every pod at once, ahead of any watch.
-        changed: told of a gang whose start was refused.
-        prepare: makes what a gang has beside its pods, its namespace first. Raises NotTaken, NotYet,
-            ClusterUnavailable.
-        launch: creates the objects of a gang whose pods controllers make, and records them; raises NotTaken, NotYet
-            besides.
+        launch: makes what the gang has beside its pods, and what makes these, and records it. Raises NotTaken,
+            NotYet, Superseded, ClusterUnavailable.
+        is_launched: whether it is recorded; nothing of such a gang is made any more.
+        changed: told of a gang whose start has ended, or was refused.
     """
 
-    def __init__(
-        self,
-        hands: Hands,
-        rng: Random,
-        *,
-        at_once: int,
-        complete: Complete,
-        is_complete: IsComplete,
-        created: Created,
-        changed: Changed,
-        prepare: Prepare,
-        launch: Complete,
-    ) -> None:
-        self._hands = hands
+    def __init__(self, rng: Random, *, launch: Launch, is_launched: IsLaunched, changed: Changed) -> None:
         self._rng = rng
-        self._at_once = at_once
-        self._complete = complete
-        self._is_complete = is_complete
-        self._created = created
-        self._changed = changed
-        self._prepare = prepare
         self._launch = launch
+        self._is_launched = is_launched
+        self._changed = changed
         self._tasks: dict[GangKey, asyncio.Task[object]] = {}
         self._refused: dict[GangKey, str] = {}
         self._awaited: set[GangKey] = set()
@@ -118,7 +91,7 @@ class Starting:
     async def _run(self, start: Start) -> None:
         me = asyncio.current_task()
         try:
-            await self._until_complete(start)
+            await self._until_launched(start)
         except NotTaken as refused:
             self._refused[start.key] = str(refused)
             self._changed(start.key)
@@ -128,28 +101,12 @@ class Starting:
             if self._tasks.get(start.key) is me:
                 del self._tasks[start.key]
 
-    async def _until_complete(self, start: Start) -> None:
+    async def _until_launched(self, start: Start) -> None:
         backoff = Backoff(RETRY, self._rng)
-        while True:
+        while not self._is_launched(start.key):
             try:
-                if not self._is_complete(start.key):
-                    await self._create(start)
-                await self._complete(start)
+                await self._launch(start)
             except (NotYet, ClusterUnavailable) as error:
                 log.info("start_goes_on", extra={"gang": str(start.key), "cause": str(error)})
                 await asyncio.sleep(backoff.delay_s())
-            else:
-                return
-
-    async def _create(self, start: Start) -> None:
-        await self._prepare(start)
-        if start.order.manifest:
-            await self._launch(start)
-            return
-        if start.finds_itself:
-            await self._hands.create_service(start)
-
-        async def one(place: Place) -> None:
-            self._created(await self._hands.create_pod(start, place))
-
-        await spread(places(start), one, at_once=self._at_once)
+        self._changed(start.key)

@@ -16,8 +16,7 @@ from uuid import UUID
 
 import msgspec
 
-from hanse.agent.cluster.kubernetes.names import epoch_of, epoch_text
-from hanse.agent.cluster.port import Epoch, GangKey, GangRecord, SetPlace
+from hanse.agent.cluster.port import GangKey, GangRecord, SetPlace
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.resources import Resources
 
@@ -58,11 +57,9 @@ class Stored:
 
     Attributes:
         namespace: where its pods are, "" before it was started.
-        complete: epoch under which every pod had been created, None before. From then on none is created any more,
-            and what is missing is lost; before it, none has run.
         stopped: it was told to stop, and is never started again.
         grace_s: with which it was told so.
-        roots: objects whose controllers make its pods; () while there are none, and for pods of our own making.
+        roots: objects whose controllers make its pods; () while there are none.
         let: set by set and place by place, the token of the pod that was let go, "" where none was yet; () before
             the first. A pod that is not named here never runs, whoever made it.
         late: sets whose pods their controller makes only once others run.
@@ -71,7 +68,6 @@ class Stored:
 
     record: GangRecord
     namespace: str = ""
-    complete: Epoch | None = None
     stopped: bool = False
     grace_s: int = 0
     roots: tuple[Root, ...] = ()
@@ -82,7 +78,7 @@ class Stored:
     @property
     def launched(self) -> bool:
         """Whether everything exists that an order to start asks for; nobody needs the order any more."""
-        return self.complete is not None or bool(self.roots)
+        return bool(self.roots)
 
     def place_of(self, uid: str) -> tuple[int, int] | None:
         """Set and place of a pod that was let go; None for any other."""
@@ -158,7 +154,7 @@ def encode(stored: Stored) -> str:
         record.payload,
         record.started,
         stored.namespace,
-        epoch_text(stored.complete) if stored.complete else "",
+        "",
         stored.stopped,
         stored.grace_s,
         [(root.api_version, root.kind, root.name, root.uid, root.pod_set) for root in stored.roots],
@@ -175,13 +171,14 @@ def encode(stored: Stored) -> str:
 def decode(key: GangKey, text: str) -> Stored:
     """The inverse. Raises ValueError if it is no entry."""
     entry = _ENTRY.decode(_inflate(text[1:]) if text.startswith(_COMPRESSED) else text.encode())
+    if entry.complete:
+        raise ValueError("an older agent made its pods; end it with that agent, or remove its pods as well")
     sets = tuple(
         SetPlace(s.name, s.rank, _nodes(s.nodes), FlavorName(s.flavor), Resources(s.resources)) for s in entry.sets
     )
     return Stored(
         GangRecord(key, entry.revision, sets, entry.started, entry.payload),
         entry.namespace,
-        epoch_of(entry.complete) if entry.complete else None,
         entry.stopped,
         entry.grace_s,
         tuple(Root(*told) for told in entry.roots),

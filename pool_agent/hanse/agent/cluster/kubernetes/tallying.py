@@ -1,4 +1,4 @@
-"""The pods of a gang whose pods a controller makes, as the port counts them. Pure.
+"""The pods of a gang that was started, as the port counts them. Pure.
 
 Every place of the gang is counted once, whoever has it: a place of which no pod was let go yet is pending, one whose
 pod is gone is missing. The object has the last word:
@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from hanse.agent.cluster.kubernetes.counting import MISSING
 from hanse.agent.cluster.kubernetes.kinds import ENDLESS, End
 from hanse.agent.cluster.kubernetes.roots import RootState
 from hanse.agent.cluster.kubernetes.stored import Root, Stored
 from hanse.agent.cluster.kubernetes.verdicts import Ending, OwnPod
 from hanse.agent.cluster.port import GangKey, PodCounts, PodPhase
 
+MISSING: Final = "PodGone"
 BESIDE: Final = frozenset({"TrainingRuntime"})
 """Kinds that make no pods, and end with those that do."""
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import Final
 
-from hanse.agent.cluster.kubernetes.chores import Chore, Wish, chores
+from hanse.agent.cluster.kubernetes.chores import Chore, Wish, leftover_chores
 from hanse.agent.cluster.kubernetes.companions import Companions
 from hanse.agent.cluster.kubernetes.hands import Hands, NotYet
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
@@ -84,9 +84,10 @@ class Tending:
             await self._wait()
             mirror = self._mirror()
             self._suspect(mirror)
-            if self._ledgers.epoch == Epoch() or not (mirror.untended or mirror.strangers):
+            if self._ledgers.epoch == Epoch():
                 continue
             try:
+                await self._minding.ask()
                 await self._meet(mirror)
                 await self.tend(list(mirror.untended))
             except Superseded as error:
@@ -153,9 +154,9 @@ class Tending:
 
     def _chores(self, key: GangKey, pods: Iterable[OwnPod]) -> Iterable[Chore]:
         stored = self._ledgers.get(key)
-        if stored is not None and stored.roots:
+        if stored is not None:
             return self._minding.chores(stored, pods, self._lost)
-        return chores(stored, pods, wish=self._wishes.get(key), lost=self._lost, refused=self.refused)
+        return leftover_chores(self._wishes.get(key), pods, lost=self._lost)
 
     async def _do(self, todo: Iterable[Chore]) -> dict[GangKey, str]:
         """What the cluster does not do now for one gang is no reason to leave the others; says for which, and why."""

@@ -10,9 +10,9 @@
 from dataclasses import dataclass
 
 from hanse.agent.cluster.kubernetes.clues import Clue, clue_of
-from hanse.agent.cluster.kubernetes.names import EPOCH, FINALIZER, GATE, REFUSED, PodKey, epoch_of
+from hanse.agent.cluster.kubernetes.names import FINALIZER, GATE, RANKS_BEFORE, PodKey
 from hanse.agent.cluster.kubernetes.objects import AffinityObject, PodObject, Terminated
-from hanse.agent.cluster.port import DEADLINE_EXCEEDED, ClusterUnavailable, Epoch, PodPhase, PodStatus
+from hanse.agent.cluster.port import DEADLINE_EXCEEDED, ClusterUnavailable, PodPhase, PodStatus
 from hanse.model.ids import NodeName
 
 REASON_CHARS_MAX = 300
@@ -35,16 +35,15 @@ class OwnPod:
     Attributes:
         version: of the object, as a number.
         gate: position of our gate among its scheduling gates, -1 if it is gone.
-        epoch: of the agent that created it, or took it over.
         kept: our finalizer is on it.
         leaving: it was told to go.
         bound: it has a node.
         refusal: what the scheduler says against it, "" if nothing.
         clue: where it belongs, as whoever made it says.
-        owned: a controller made it, or may: it is not of our own making.
         scheduler: which one is to bind it.
         affinity: which nodes it may have, as far as it can be added to.
         finalizers: how many keep it.
+        ranks_before: pods of its job that come before rank 0 of its set, None where nobody asks for that.
     """
 
     key: PodKey
@@ -54,17 +53,16 @@ class OwnPod:
     namespace: str
     node: NodeName
     phase: PodPhase
-    epoch: Epoch
     gate: int
     kept: bool
     leaving: bool
     refusal: str
     ending: Ending
     clue: Clue = Clue()
-    owned: bool = False
     scheduler: str = ""
     affinity: AffinityObject | None = None
     finalizers: int = 0
+    ranks_before: int | None = None
 
     @property
     def bound(self) -> bool:
@@ -89,8 +87,8 @@ class OwnPod:
         )
 
 
-def own_pod_of(key: PodKey, pod: PodObject, *, owned: bool = False) -> OwnPod:
-    """A pod of ours as a value; `owned` if it is one of an object's."""
+def own_pod_of(key: PodKey, pod: PodObject) -> OwnPod:
+    """A pod of ours as a value."""
     meta = pod.metadata
     phase = _phase(pod)
     gates = [gate.name for gate in pod.spec.scheduling_gates]
@@ -102,18 +100,21 @@ def own_pod_of(key: PodKey, pod: PodObject, *, owned: bool = False) -> OwnPod:
         meta.namespace,
         NodeName(pod.spec.node_name),
         phase,
-        epoch_of(meta.labels.get(EPOCH, "")),
         gates.index(GATE) if GATE in gates else -1,
         FINALIZER in meta.finalizers,
         bool(meta.deletion_timestamp),
         _refusal(pod),
         _ending(pod) if phase is PodPhase.FAILED else Ending(),
-        clue_of(meta) if owned else Clue(),
-        owned,
+        clue_of(meta),
         pod.spec.scheduler_name,
-        pod.spec.affinity if owned else None,
+        pod.spec.affinity,
         len(meta.finalizers),
+        _number(meta.annotations.get(RANKS_BEFORE, "")),
     )
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.removeprefix("-").isdecimal() else None
 
 
 def version_of(text: str) -> int:
@@ -145,11 +146,9 @@ def _refusal(pod: PodObject) -> str:
 
 
 def _ending(pod: PodObject) -> Ending:
-    status, said = pod.status, pod.metadata.annotations.get(REFUSED, "")
+    status = pod.status
     exited = _first_failure(pod)
     at = exited.finished_at if exited is not None else pod.metadata.deletion_timestamp
-    if said and not pod.spec.node_name:
-        return Ending(0, said, True, at)
     if status.reason == DEADLINE_EXCEEDED:
         return Ending(0, DEADLINE_EXCEEDED, False, at)
     for condition in status.conditions:
