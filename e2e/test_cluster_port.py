@@ -5,5 +5,6 @@ from tests.contract.cluster_port.test_claims import *  # noqa: F403
 from tests.contract.cluster_port.test_commands import *  # noqa: F403
 from tests.contract.cluster_port.test_gangs import *  # noqa: F403
 from tests.contract.cluster_port.test_nodes import *  # noqa: F403
+from tests.contract.cluster_port.test_objects import *  # noqa: F403
 from tests.contract.cluster_port.test_restarts import *  # noqa: F403
 from tests.contract.cluster_port.test_watches import *  # noqa: F403
