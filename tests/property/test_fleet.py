@@ -2,12 +2,15 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from hanse.model.ids import PoolName
 from hanse.model.reasons import Reason
-from hanse.shape import Ask, Fit, NoFit, Shape, fit_ask, prepare
+from hanse.model.request import SetRequest
+from hanse.model.resources import GPU_RESOURCES, Resources
+from hanse.shape import Ask, Fit, NoFit, Shape, apply, fit_ask, prepare
 from hanse.shape.clip import clipped
 from hanse.shape.fleet import Fleet
 from tests.property import fleet_cases as cases
@@ -95,3 +98,36 @@ def test_no_place_is_better_than_its_pools_bound(seed: int) -> None:
                 exact += width == told.width and tight == told.tight[: len(tight)]
                 close += 1
     assert exact > close / 3
+
+
+@pytest.mark.parametrize("seed", range(20, 26))
+def test_a_gang_without_what_no_host_tells_apart_is_answered_the_same(seed: int) -> None:
+    rng, told_apart, alike = random.Random(seed), 0, 0
+    for fleet, shapes, ask in _story(seed):
+        flavors = tuple(s.flavor for s in ask.sets)
+        thin = replace(ask.request, sets=tuple(_thinner(rng, s) for s in ask.request.sets))
+        plain = fleet.plain(thin, flavors)
+        if plain == thin:
+            told_apart += 1
+            continue
+        alike += 1
+        for shape in shapes.values():
+            told, again = fit_ask(shape, prepare(thin, flavors)), fit_ask(shape, prepare(plain, flavors))
+            assert _said(shape, told) == _said(shape, again), (thin, plain)
+    assert alike
+    assert told_apart
+
+
+def _thinner(rng: random.Random, s: SetRequest) -> SetRequest:
+    """With less of what is not an accelerator, so that many pods stay within their share."""
+    part = rng.choice((1, 4, 50))
+    less = {name: most if name in GPU_RESOURCES else most // part for name, most in s.resources.items()}
+    return replace(s, resources=Resources(less))
+
+
+def _said(shape: Shape, outcome: Fit | NoFit) -> object:
+    """An answer without the pods that were asked for."""
+    if isinstance(outcome, NoFit):
+        return outcome
+    seats = [seat for _, seat in outcome.seats]
+    return outcome.score, outcome.certain, outcome.dropped, seats, apply(shape, outcome.decision).key

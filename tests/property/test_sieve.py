@@ -9,6 +9,7 @@ from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice
 from hanse.model.reasons import Reason
 from hanse.model.request import GangRequest
+from hanse.model.resources import Resources
 from hanse.scheduler.core.explain import explain
 from hanse.scheduler.core.plan import Decision, Plan, run_cycle
 from hanse.scheduler.core.sieve import POOLS_MIN
@@ -48,6 +49,13 @@ def _gang(rng: random.Random) -> GangRequest:
     return request(count, rng.choice((1, 3, 8)), required=required, slices=slices, flavors=flavors, max_pools=split)
 
 
+def _with_memory(rng: random.Random, want: GangRequest) -> GangRequest:
+    """Within the share of the GPUs that a pod takes, or beyond it."""
+    (asked,) = want.sets
+    memory = Resources({"memory": rng.choice((2**30, 2**31, 2**38))})
+    return replace(want, sets=(replace(asked, resources=asked.resources.plus(memory)),))
+
+
 def _plan(snapshot: Snapshot, wants: list[GangRequest]) -> Plan:
     jobs = [job(i, want) for i, want in enumerate(wants, 1)]
     requests = {j.class_hash: want for j, want in zip(jobs, wants, strict=True)}
@@ -73,8 +81,9 @@ def test_a_cycle_decides_the_same_with_and_without_it(seed: int) -> None:
     found = _fleet(rng)
     blocked = decided = 0
     for number in range(2, 2 + CYCLES):
-        wants = [_gang(rng) for _ in range(6)] * 2
-        avoided = {(job(1, want).class_hash, PoolName(f"p{rng.randrange(20)}")): Reason.REFUSED for want in wants}
+        wants = [like for want in [_gang(rng) for _ in range(6)] for like in (want, want, _with_memory(rng, want))]
+        some = [want for want in wants if rng.random() < 0.3]
+        avoided = {(job(1, want).class_hash, PoolName(f"p{rng.randrange(20)}")): Reason.REFUSED for want in some}
         snapshot = found.snapshot(now_s=0.0, nonce=NONCE, avoided=avoided)
         sieved, asked = _plan(snapshot, wants), _plan(replace(snapshot, fleet=None), wants)
         assert [_places(d) for d in sieved.decisions] == [_places(d) for d in asked.decisions]

@@ -96,7 +96,8 @@ class Resources(dict[str, int]):
     _hash: int
 
     def __init__(self, amounts: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> None:
-        pairs = amounts.items() if isinstance(amounts, Mapping) else amounts
+        # a dict is asked for first: an abstract class takes longer to say than all the rest
+        pairs = amounts.items() if isinstance(amounts, dict | Mapping) else amounts
         super().__init__([pair for pair in sorted(pairs) if pair[1] != 0])
 
     def __missing__(self, name: str) -> int:

@@ -18,7 +18,7 @@ change all the time, and the array operations cost less than a dictionary of tho
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from hanse.model.ids import FlavorName, PoolName
 from hanse.model.job import Slice, Spread
+from hanse.model.request import GangRequest, SetRequest
 from hanse.shape.ask import Ask, SetAsk
 from hanse.shape.fleet_classes import PASSED, Classes, Flags, Ints, Sight
 from hanse.shape.fleet_frames import Frame
@@ -260,6 +261,19 @@ class Fleet:
         return sheets[key]
 
     # ---- questions -------------------------------------------------------------------------------------------
+
+    def plain(self, request: GangRequest, flavors: tuple[FlavorName, ...]) -> GangRequest:
+        """The gang with pods that ask for accelerators alone, where what else they ask for is within their share of
+        every host that the fleet has of their flavor: then every shape here answers both alike (see `classes`), so
+        gangs that differ in nothing else are one question."""
+        sets: list[SetRequest] = []
+        for s, name in zip(request.sets, flavors, strict=True):
+            flavor = self._flavors.get(name)
+            accelerators = flavor.classes.accelerators(s.resources) if flavor is not None else None
+            if accelerators is None:
+                return request
+            sets.append(replace(s, resources=accelerators))
+        return replace(request, sets=tuple(sets))
 
     def look(self, ask: Ask) -> Look:
         """Ask every pool."""

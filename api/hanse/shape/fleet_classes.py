@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hanse.model.resources import DEVICE_MILLI, GPU_MILLI, Resources
 from hanse.model.selectors import Operator, Requirement, Selector, Taint, untolerated
 from hanse.shape.ask import SetAsk
-from hanse.shape.classes import HostClass, at_most, label_hash, offer
+from hanse.shape.classes import HostClass, at_most, label_hash, offer, whole_pod
 from hanse.shape.lens import Table
 from hanse.shape.limits import AMOUNT_MAX, GPUS_PER_HOST_MAX
 
@@ -165,6 +165,15 @@ class Classes:
             density = np.where(self._selected(s.selector), density, 0)
         densities = tuple([Density(*divmod(code, _CODE)) for code in different[1:]])
         return Sight(densities, np.append(density, 0), self._full)
+
+    def accelerators(self, resources: Resources) -> Resources | None:
+        """What pods ask for of the accelerators alone, if they stay within their share of every class that has some;
+        None if one of them tells them apart by more than that, or if they ask for none."""
+        pod, known = whole_pod(resources), self._known.gpu
+        offers = self._offer(tuple(pod), tuple([pod[name] for name in known]))
+        if GPU_MILLI in pod or not all(map(le, pod.values(), offers.least)):
+            return None
+        return Resources([(name, pod[name]) for name in known])
 
     def stages(self, s: SetAsk) -> Ints:
         """By class, how far it comes: 1 its labels are refused, 2 taints, 3 resources, PASSED none of these."""

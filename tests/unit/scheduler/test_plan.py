@@ -275,7 +275,7 @@ def test_a_bug_in_one_class_stops_nobody_else(monkeypatch: pytest.MonkeyPatch) -
             raise ZeroDivisionError("a bug")
         return prepare(want, flavors)
 
-    monkeypatch.setattr("hanse.scheduler.core.plan.prepare", broken)
+    monkeypatch.setattr("hanse.scheduler.core.cycle.prepare", broken)
     plan = cycle(world({"p": WHOLE}, {H100: 640}), [both(1, request(3)), both(2, request(1), submit_ms=9)])
     assert len(plan.decisions) == 1
     assert list(plan.failed.values()) == ["ZeroDivisionError: a bug"]

@@ -15,7 +15,7 @@ from hanse.scheduler.core.shapes import Shapes
 from hanse.scheduler.core.sieve import ASKED_FIRST, POOLS_MIN, Sieve
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.scheduler.core.verdicts import PoolVerdict, unusable_verdict, verdict_of
-from hanse.shape import Ask, Fit, apply, fit_ask
+from hanse.shape import Ask, Fit, apply, prepare
 
 
 def unusable(pool: PoolView, limits: Limits, *, given: int = 0) -> Reason | None:
@@ -41,6 +41,7 @@ class Cycle:
     Attributes:
         visit: the pools that may be used, in the order of asking.
         share: how many of the first are this replica's own.
+        avoiding: classes that some pool refused a moment ago.
         since: only pools that have grown since this stamp are asked by the job that is looked at; -1 for all.
         index: where all pools can be asked at once; None for a few pools.
         sieve: the same, for a fleet that is so large that this is done before pools are asked one by one.
@@ -53,6 +54,7 @@ class Cycle:
         self.shapes = Shapes(snapshot.pools)
         self.pools = {p.name: p for p in snapshot.pools}
         self.since = -1
+        self.avoiding = frozenset(class_hash for class_hash, _ in snapshot.avoided)
         self._given: dict[PoolName, int] = {}
         self.visit, self.share = self._order()
         self._place_of = {pool.name: place for place, pool in enumerate(self.visit)}
@@ -69,6 +71,10 @@ class Cycle:
         mine = preference(self.snapshot.replica, self.snapshot.schedulers, tuple(p.name for p in self.snapshot.pools))
         pools.sort(key=lambda p: mine.places[p.name])
         return tuple(pools), sum(p.name in mine.own for p in pools) or len(pools)
+
+    def prepared(self, request: GangRequest, flavors: tuple[FlavorName, ...]) -> Ask:
+        """The request, ready to be asked of many pools; one ask for all gangs that no pool tells apart."""
+        return prepare(request if self.index is None else self.index.plain(request, flavors), flavors)
 
     def line(self, ask: Ask, start: int = 0) -> Iterator[tuple[int, PoolView]]:
         """The pools that one job asks, each with its place: of many pools a few, then those that may hold it.
@@ -103,10 +109,12 @@ class Cycle:
         """What the pool says of a job."""
         avoided = self.avoids(job, pool.name)
         if avoided is not None:
-            return unusable_verdict(verdict_of(pool.name, flavors, fit_ask(self.shapes[pool.name], ask)), avoided)
+            return unusable_verdict(
+                verdict_of(pool.name, flavors, pool.takes.fit(self.shapes[pool.name], ask)), avoided
+            )
         if self.unusable(pool) is Reason.LAGGING:
             return PoolVerdict(pool.name, False, Reason.LAGGING, flavors[0])
-        outcome = fit_ask(self.shapes[pool.name], ask)
+        outcome = pool.takes.fit(self.shapes[pool.name], ask)
         if not isinstance(outcome, Fit):
             if self.sieve is not None:
                 self.sieve.refused(ask, pool.name)

@@ -24,24 +24,45 @@ from typing import Final
 from hanse.model.ids import FlavorName
 from hanse.model.request import GangRequest
 from hanse.scheduler.core.facts import BindingFacts, SummaryFacts, SummaryOrder
-from hanse.shape import Fit, Shape, apply, fit
+from hanse.shape import Ask, Fit, NoFit, Shape, apply, fit, fit_ask
 from hanse.shape.lens import Table
 
 TAKES_REMEMBERED_MAX: Final = 128
 """Takes of one pool that are remembered: more than are under way between two summaries."""
 
+ANSWERS_REMEMBERED_MAX: Final = 128
+"""Answers of one shape that are remembered."""
+
 _Place = tuple[int, int, str, int, str]
 
 
 class Takes:
-    """What taking a request out of a shape leaves, for the takes of late: a memory that changes no answer.
+    """What a pool's shape says to a request, and what taking it leaves, for those of late: a memory that changes no
+    answer.
 
     A cycle works out the shape that its decisions leave, and the ledger needs it again when they are committed, and
-    once more when the next summary confirms the first of them.
+    once more when the next summary confirms the first of them. Most pools that a job asks have not changed since
+    another job asked the same.
     """
 
     def __init__(self) -> None:
         self._after: OrderedDict[tuple[object, ...], Shape] = OrderedDict()
+        self._asked: Shape | None = None
+        self._answers: dict[Ask, Fit | NoFit] = {}
+
+    def fit(self, shape: Shape, ask: Ask) -> Fit | NoFit:
+        """`fit_ask`, remembered for the newest shape that was asked."""
+        if shape is not self._asked:
+            known = self._asked
+            if known is None or known.table is not shape.table or known.key != shape.key:
+                self._answers.clear()
+            self._asked = shape
+        found = self._answers.get(ask)
+        if found is None:
+            if len(self._answers) >= ANSWERS_REMEMBERED_MAX:
+                self._answers.clear()
+            found = self._answers[ask] = fit_ask(shape, ask)
+        return found
 
     def get(self, shape: Shape, request: GangRequest, flavors: tuple[FlavorName, ...]) -> Shape | None:
         """The shape afterwards, if it is known."""

@@ -50,7 +50,7 @@ from hanse.scheduler.core.search import Search
 from hanse.scheduler.core.snapshot import Limits, PoolView, Snapshot
 from hanse.scheduler.core.splitting import Splitter
 from hanse.scheduler.core.verdicts import Blocked, PoolVerdict, jobs_verdict, quota_verdict
-from hanse.shape import Fit, fit, prepare
+from hanse.shape import Fit, fit
 
 _NOTHING_BEFORE: Final[Mapping[int, "Blocked"]] = MappingProxyType({})
 
@@ -176,7 +176,7 @@ class _Decider:
         queue = self._cycle.snapshot.queues[job.queue].queue
         if shortfall(queue, charges_for(request, flavors), self._cycle.quota) is not None:
             return False
-        ask = prepare(request, flavors)
+        ask = self._cycle.prepared(request, flavors)
         for _, pool in self._cycle.line(ask):
             outcome = self._cycle.ask(pool, job, ask, flavors)
             if isinstance(outcome, Fit):
@@ -193,7 +193,7 @@ class _Decider:
         charges: tuple[Charge, ...],
         verdicts: list[PoolVerdict],
     ) -> Decision | None:
-        ask = prepare(request, flavors)
+        ask = self._cycle.prepared(request, flavors)
         best, fits, asked = self._search.best(job, ask, flavors, verdicts)
         if not best:
             return self._splitter.split(job, request, flavors, charges)

@@ -52,7 +52,8 @@ class Search:
         index, few = self._cycle.index, self._cycle.sieve is None and self._cycle.share <= self._comparisons
         if index is None or few or not self._prefers:
             return [], 0, 0
-        ranking = index.ranking(ask, job.class_hash, self._cycle.share, self._cycle.since)
+        alone = self._cycle.sieve is None or job.class_hash in self._cycle.avoiding
+        ranking = index.ranking(ask, job.class_hash if alone else 0, self._cycle.share, self._cycle.since)
 
         def said(place: int) -> Fit | None:
             outcome = self._cycle.ask(self._cycle.visit[place], job, ask, flavors)

@@ -20,7 +20,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from hanse.model.ids import PoolName
+from hanse.model.ids import FlavorName, PoolName
+from hanse.model.request import GangRequest
 from hanse.scheduler.core.ranking import Ranking
 from hanse.scheduler.core.shapes import Shapes
 from hanse.scheduler.core.snapshot import PoolView
@@ -48,22 +49,34 @@ class Sieve:
         self._numbers: NDArray[np.int64] | None = None
         self._grown: NDArray[np.int64] | None = None
         self._looks: dict[Ask, Look] = {}
-        self._rankings: dict[tuple[Ask, int], Ranking] = {}
+        self._rankings: dict[tuple[Ask, int, int], Ranking] = {}
         self._followed: dict[Ranking, int] = {}  # how many of `_taken` each of these knows of
         self._taken: list[int] = []
         self._changed = Fleet()  # the pools that the cycle has taken from, but for the newest of these
         self._unput: set[PoolName] = set()
+        self._ahead: set[PoolName] = set()  # pools that the cycle has taken from since the fleet was told
         self._misled: set[PoolName] = set()
 
-    def ranking(self, ask: Ask, class_hash: int, share: int, since: int) -> Ranking:
-        """The first `share` pools of the visit that have grown `since`, for the jobs of one class."""
-        found = self._rankings.get((ask, class_hash))
+    def plain(self, request: GangRequest, flavors: tuple[FlavorName, ...]) -> GangRequest:
+        """The gang without what no host of the fleet tells apart: see `Fleet.plain`."""
+        self._places()
+        return self._fleet.plain(request, flavors)
+
+    def ranking(self, ask: Ask, whose: int, share: int, since: int) -> Ranking:
+        """The first `share` pools of the visit that have grown `since`.
+
+        Args:
+            whose: it is for the jobs of that class alone, or (0) for all that ask this.
+        """
+        key = ask, whose, since
+        found = self._rankings.get(key)
         if found is None:
             numbers = self._places()
+            self._put_taken()
             ranked = self._fleet.rank(ask)
             places = np.flatnonzero(ranked.may_fit[numbers[:share]] & (self._stamps()[:share] > since))
-            found = self._rankings[ask, class_hash] = Ranking(ask, ranked, self._visit, places, numbers)
-            self._followed[found] = 0
+            found = self._rankings[key] = Ranking(ask, ranked, self._visit, places, numbers)
+            self._followed[found] = len(self._taken)
         changed = dict.fromkeys(self._taken[self._followed[found] :])
         if changed:
             self._followed[found] = len(self._taken)
@@ -78,6 +91,13 @@ class Sieve:
         """The cycle has taken from the pool at this place of the visit."""
         self._taken.append(place)
         self._unput.add(self._visit[place].name)
+        self._ahead.add(self._visit[place].name)
+
+    def _put_taken(self) -> None:
+        """What the cycle has taken, into the fleet: who looks for the first time need not follow it."""
+        for name in sorted(self._ahead):
+            self._fleet.put(name, self._shapes[name])
+        self._ahead.clear()
 
     def worth_asking(self, ask: Ask, start: int, share: int, since: int) -> Iterator[int]:
         """Places in the visit of the pools that have grown `since` and may fit.
