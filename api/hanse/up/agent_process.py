@@ -1,7 +1,8 @@
 """Agents as a process: one pool's in production, many where processes are counted.
 
-Each agent is for itself: its own stream, its own connection to the bus, its own cluster behind the port. The process
-holds nothing that would be missed; killed and started again, its agents rebuild what they know from their clusters.
+Each agent is for itself: its own stream, its own connection to the bus, its own cluster behind the port. What the
+streams to one replica say travels together, since messages cost more than what they say. The process holds nothing
+that would be missed; killed and started again, its agents rebuild what they know from their clusters.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import Final
 
 from hanse.agent.cluster.opening import open_cluster
 from hanse.agent.cluster.port import ClusterPort
-from hanse.agent.shell.dial import Dialer
+from hanse.agent.shell.dial import Dialer, Lines
 from hanse.kit.clock import Clock
 from hanse.kit.process import settle_memory
 from hanse.kit.tasks import cancelled
@@ -51,9 +52,14 @@ async def run_agents(
     async with AsyncExitStack() as stack:
         tasks: list[asyncio.Task[object]] = []
         turns = asyncio.Semaphore(LISTS_AT_ONCE)
+        lines = Lines(deadline_s=settings.dial_deadline_s, token=token, tls=tls) if len(settings.pools) > 1 else None
+        if lines is not None:
+            stack.push_async_callback(lines.close)
         for number, pool in enumerate(settings.pools, start=first_replica(settings)):
             port = cluster_port(settings, pool, stack, random.Random(rng.getrandbits(64)))
-            dial = Dialer(addresses, first=number, deadline_s=settings.dial_deadline_s, token=token, tls=tls)
+            dial = Dialer(
+                addresses, first=number, deadline_s=settings.dial_deadline_s, token=token, tls=tls, lines=lines
+            )
             own = random.Random(rng.getrandbits(64))
             work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own, turns=turns)
             tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))

@@ -1,4 +1,4 @@
-"""One suite over every transport of the link: in one process, and over gRPC."""
+"""One suite over every transport of the link: in one process, over gRPC, and carried with others over gRPC."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import grpc
 import pytest
 
-from hanse.agent.shell.dial import Dialer
+from hanse.agent.shell.dial import Dialer, Lines
 from hanse.kit.stream import Stream, StreamClosed, connected_pair
 from hanse.link.v1 import link_pb2 as pb
 from hanse.link.v1 import link_pb2_grpc
@@ -39,7 +39,7 @@ class Waiting:
         await self.done.wait()
 
 
-@pytest.fixture(params=["in-process", "grpc"])
+@pytest.fixture(params=["in-process", "grpc", "carried"])
 async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
     if request.param == "in-process":
         agent: AgentEnd
@@ -52,10 +52,12 @@ async def ends(request: pytest.FixtureRequest) -> AsyncIterator[Ends]:
     link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(waiting), server)
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    agent = await Dialer([f"127.0.0.1:{port}"])()
+    lines = Lines()
+    agent = await Dialer([f"127.0.0.1:{port}"], lines=lines if request.param == "carried" else None)()
     async with asyncio.timeout(DEADLINE_S):
         yield Ends(agent, await waiting.streams.get())
     agent.close()
+    await lines.close()
     waiting.done.set()
     await server.stop(0)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from hanse.agent.shell.dial import Dialer
+from hanse.agent.shell.dial import Dialer, Lines
 from hanse.apiserver.credentials import Credentials, parse_tokens
 from hanse.apiserver.serving import serve
 from hanse.client import AsyncClient
@@ -52,30 +52,36 @@ async def server(tls: TlsFiles, echo: Echo | None = None, *, tokens: str = "") -
         yield serving.address
 
 
-async def first_answer(address: str, tls: TlsFiles | None, pool: str) -> pb.AttachResponse:
-    stream = await Dialer([address], tls=tls, deadline_s=PATIENCE_S)()
+async def first_answer(address: str, tls: TlsFiles | None, pool: str, *, carried: bool = False) -> pb.AttachResponse:
+    lines = Lines(tls=tls, deadline_s=PATIENCE_S)
+    stream = await Dialer([address], tls=tls, deadline_s=PATIENCE_S, lines=lines if carried else None)()
     try:
         async with asyncio.timeout(PATIENCE_S):
             await stream.send(pb.AttachRequest(hello=pb.Hello(pool=pool)))
             return await stream.receive()
     finally:
         stream.close()
+        await lines.close()
 
 
-async def test_an_agent_speaks_for_the_pool_of_its_certificate_and_no_other(authority: Authority) -> None:
+@pytest.mark.parametrize("carried", [False, True])
+async def test_an_agent_speaks_for_the_pool_of_its_certificate_and_no_other(
+    authority: Authority, *, carried: bool
+) -> None:
     oslo = authority.issue("oslo", "hanse://agent/oslo")
     async with server(authority.issue("r0", "hanse://replica/r0")) as address:
-        assert (await first_answer(address, oslo, "oslo")).welcome.replica == "oslo"
-        refused = (await first_answer(address, oslo, "paris")).refusal
+        assert (await first_answer(address, oslo, "oslo", carried=carried)).welcome.replica == "oslo"
+        refused = (await first_answer(address, oslo, "paris", carried=carried)).refusal
         assert (refused.reason, refused.retry) == ("NOT_YOUR_POOL", False)
         assert "of the agent of oslo, not of 'paris'" in refused.message
 
 
+@pytest.mark.parametrize("carried", [False, True])
 @pytest.mark.parametrize("uri", ["", "hanse://user/ana", "hanse://replica/r1", "hanse://agent/"])
-async def test_who_is_no_agent_attaches_none(authority: Authority, uri: str) -> None:
+async def test_who_is_no_agent_attaches_none(authority: Authority, uri: str, *, carried: bool) -> None:
     async with server(authority.issue("r0", "hanse://replica/r0")) as address:
         with pytest.raises(StreamClosed, match="an agent attaches with one of hanse://agent/POOL"):
-            await first_answer(address, authority.issue("other", uri), "oslo")
+            await first_answer(address, authority.issue("other", uri), "oslo", carried=carried)
 
 
 @pytest.mark.parametrize("uri", ["", "hanse://user/ana", "hanse://agent/oslo"])

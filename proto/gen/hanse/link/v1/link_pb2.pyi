@@ -97,6 +97,92 @@ STATUS_RELEASED: Status.ValueType  # 7
 Global___Status: _TypeAlias = Status  # noqa: Y015
 
 @_typing.final
+class CarryRequest(_message.Message):
+    """CarryRequest is what several agents say together."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FRAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def frames(self) -> _containers.RepeatedCompositeFieldContainer[Global___Frame]:
+        """In the order in which they were said."""
+
+    def __init__(
+        self,
+        *,
+        frames: _abc.Iterable[Global___Frame] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["frames", b"frames"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CarryRequest: _TypeAlias = CarryRequest  # noqa: Y015
+
+@_typing.final
+class CarryResponse(_message.Message):
+    """CarryResponse is what a replica says to several agents."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FRAMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def frames(self) -> _containers.RepeatedCompositeFieldContainer[Global___Frame]:
+        """In the order in which they were said."""
+
+    def __init__(
+        self,
+        *,
+        frames: _abc.Iterable[Global___Frame] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["frames", b"frames"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CarryResponse: _TypeAlias = CarryResponse  # noqa: Y015
+
+@_typing.final
+class Frame(_message.Message):
+    """Frame is a piece of one of the streams that are carried together. The first one of a number opens the stream; it
+    comes before the first one of any higher number.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STREAM_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    TAKEN_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    stream: _builtins.int
+    """Number of the stream; the agents' side gives each once, from 1 upwards."""
+    message: _builtins.bytes
+    """An AttachRequest, or in the other direction an AttachResponse; absent from a frame that brings none."""
+    taken: _builtins.int
+    """Messages that the sender has taken since it last said so: as many more may be sent to it."""
+    end: _builtins.bool
+    """The stream has ended."""
+    def __init__(
+        self,
+        *,
+        stream: _builtins.int = ...,
+        message: _builtins.bytes | None = ...,
+        taken: _builtins.int = ...,
+        end: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_message", b"_message", "message", b"message"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_message", b"_message", "end", b"end", "message", b"message", "stream", b"stream", "taken", b"taken"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__message: _TypeAlias = _typing.Literal["message"]  # noqa: Y015
+    _WhichOneofArgType__message: _TypeAlias = _typing.Literal["_message", b"_message"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__message) -> _WhichOneofReturnType__message | None: ...
+
+Global___Frame: _TypeAlias = Frame  # noqa: Y015
+
+@_typing.final
 class AttachRequest(_message.Message):
     """AttachRequest is what an agent says."""
 

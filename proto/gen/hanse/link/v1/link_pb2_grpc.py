@@ -40,6 +40,11 @@ class LinkServiceStub(object):
                 request_serializer=hanse_dot_link_dot_v1_dot_link__pb2.AttachRequest.SerializeToString,
                 response_deserializer=hanse_dot_link_dot_v1_dot_link__pb2.AttachResponse.FromString,
                 _registered_method=True)
+        self.Carry = channel.stream_stream(
+                '/hanse.link.v1.LinkService/Carry',
+                request_serializer=hanse_dot_link_dot_v1_dot_link__pb2.CarryRequest.SerializeToString,
+                response_deserializer=hanse_dot_link_dot_v1_dot_link__pb2.CarryResponse.FromString,
+                _registered_method=True)
 
 
 class LinkServiceServicer(object):
@@ -53,6 +58,13 @@ class LinkServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Carry(self, request_iterator, context):
+        """Carry keeps the streams of several agents of one process open in one call.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_LinkServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -60,6 +72,11 @@ def add_LinkServiceServicer_to_server(servicer, server):
                     servicer.Attach,
                     request_deserializer=hanse_dot_link_dot_v1_dot_link__pb2.AttachRequest.FromString,
                     response_serializer=hanse_dot_link_dot_v1_dot_link__pb2.AttachResponse.SerializeToString,
+            ),
+            'Carry': grpc.stream_stream_rpc_method_handler(
+                    servicer.Carry,
+                    request_deserializer=hanse_dot_link_dot_v1_dot_link__pb2.CarryRequest.FromString,
+                    response_serializer=hanse_dot_link_dot_v1_dot_link__pb2.CarryResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -90,6 +107,33 @@ class LinkService(object):
             '/hanse.link.v1.LinkService/Attach',
             hanse_dot_link_dot_v1_dot_link__pb2.AttachRequest.SerializeToString,
             hanse_dot_link_dot_v1_dot_link__pb2.AttachResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Carry(request_iterator,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.stream_stream(
+            request_iterator,
+            target,
+            '/hanse.link.v1.LinkService/Carry',
+            hanse_dot_link_dot_v1_dot_link__pb2.CarryRequest.SerializeToString,
+            hanse_dot_link_dot_v1_dot_link__pb2.CarryResponse.FromString,
             options,
             channel_credentials,
             insecure,

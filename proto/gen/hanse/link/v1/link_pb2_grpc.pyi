@@ -40,6 +40,8 @@ class LinkServiceStub:
     def __new__(cls, channel: _aio.Channel) -> LinkServiceAsyncStub: ...
     Attach: _grpc.StreamStreamMultiCallable[_link_pb2.AttachRequest, _link_pb2.AttachResponse]
     """Attach keeps the stream of one agent open until either side ends it."""
+    Carry: _grpc.StreamStreamMultiCallable[_link_pb2.CarryRequest, _link_pb2.CarryResponse]
+    """Carry keeps the streams of several agents of one process open in one call."""
 
 @_typing.type_check_only
 class LinkServiceAsyncStub(LinkServiceStub):
@@ -48,6 +50,8 @@ class LinkServiceAsyncStub(LinkServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     Attach: _aio.StreamStreamMultiCallable[_link_pb2.AttachRequest, _link_pb2.AttachResponse]  # type: ignore[assignment]
     """Attach keeps the stream of one agent open until either side ends it."""
+    Carry: _aio.StreamStreamMultiCallable[_link_pb2.CarryRequest, _link_pb2.CarryResponse]  # type: ignore[assignment]
+    """Carry keeps the streams of several agents of one process open in one call."""
 
 class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
     """LinkService is served by every global replica; an agent attaches to any of them."""
@@ -59,5 +63,13 @@ class LinkServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_link_pb2.AttachResponse], _abc.AsyncIterator[_link_pb2.AttachResponse]]:
         """Attach keeps the stream of one agent open until either side ends it."""
+
+    @_abc_1.abstractmethod
+    def Carry(
+        self,
+        request_iterator: _MaybeAsyncIterator[_link_pb2.CarryRequest],
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_link_pb2.CarryResponse], _abc.AsyncIterator[_link_pb2.CarryResponse]]:
+        """Carry keeps the streams of several agents of one process open in one call."""
 
 def add_LinkServiceServicer_to_server(servicer: LinkServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
