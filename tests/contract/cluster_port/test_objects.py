@@ -38,18 +38,18 @@ def start_job(home: ClusterHome, gang: GangKey, *, seconds: float = FOR_LONG_S, 
 
 
 @pytest.fixture
-async def nodes(agent: ClusterPort) -> list[str]:
+async def hosts(agent: ClusterPort) -> list[str]:
     return (await node_names(agent))[:PODS]
 
 
 async def test_an_object_runs_on_the_nodes_that_were_chosen_and_ends(
-    home: ClusterHome, agent: ClusterPort, nodes: list[str]
+    home: ClusterHome, agent: ClusterPort, hosts: list[str]
 ) -> None:
-    held = record(key(), nodes, resources=SMALL_POD)
+    held = record(key(), hosts, resources=SMALL_POD)
     order = start_job(home, held.key, seconds=1)
     assert await agent.write(FIRST, [HoldGang(held), order, order]) == (Done(), Done(), Done())
     await until_counts(agent, held.key, lambda c: c.running == PODS)
-    assert [(pod.rank, pod.node) for pod in await agent.pods(held.key)] == list(enumerate(nodes))
+    assert [(pod.rank, pod.node) for pod in await agent.pods(held.key)] == list(enumerate(hosts))
     done = await until_counts(agent, held.key, lambda c: c.succeeded == PODS)
     assert (done.occupying, done.missing, done.failure) == (0, 0, "")
     assert {pod.phase for pod in await agent.pods(held.key)} == {PodPhase.SUCCEEDED}
@@ -59,18 +59,18 @@ async def test_an_object_runs_on_the_nodes_that_were_chosen_and_ends(
 
 
 async def test_an_object_whose_program_fails_says_how(
-    home: ClusterHome, agent: ClusterPort, nodes: list[str]
+    home: ClusterHome, agent: ClusterPort, hosts: list[str]
 ) -> None:
-    held = record(key(), nodes, resources=SMALL_POD)
+    held = record(key(), hosts, resources=SMALL_POD)
     await agent.write(FIRST, [HoldGang(held), start_job(home, held.key, seconds=0.1, exit_code=17)])
     failed = await until_counts(agent, held.key, lambda c: c.failed > 0)
     assert (failed.exit_code, failed.infrastructure) == (17, False)
 
 
 async def test_an_object_is_stopped_whole_and_told_alike_to_whoever_lists(
-    home: ClusterHome, agent: ClusterPort, nodes: list[str]
+    home: ClusterHome, agent: ClusterPort, hosts: list[str]
 ) -> None:
-    held = record(key(), nodes, resources=SMALL_POD)
+    held = record(key(), hosts, resources=SMALL_POD)
     await agent.write(FIRST, [HoldGang(held), start_job(home, held.key)])
     running = await until_counts(agent, held.key, lambda c: c.running == PODS)
     assert counts_in(await home.port().list(), held.key) == running
