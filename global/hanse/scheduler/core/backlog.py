@@ -5,6 +5,8 @@
   AVOID_MAX_S: a shape can be wrong outside its exact class, and that must not become a loop. When a gang leaves the
   pool, the pause ends (after AVOID_FIRST_S at the least), since what a shape cannot see may be free now; not where
   the cluster lacks something that the class needs, since nobody but its owner brings that.
+* A class that may find a place although nothing has grown is looked at again every PASSING_LOOK_S, but not before all
+  others had their turn: a cycle may be too short for all, and the memory for requests too small.
 * A class whose planning raised is left out for QUARANTINE_S, so that one bad request stops nobody else.
 
 The walk over what waits happens only when one of these may have changed; an idle backlog of any size costs nothing.
@@ -28,6 +30,9 @@ QUARANTINE_S: Final = 60.0
 PASSING_LOOK_S: Final = 1.0
 """Classes that wait for something which passes by itself (a refusal, an old summary) are looked at this often."""
 
+PASSING_LOOK_MAX_S: Final = 30.0
+"""They are looked at after so long even if every cycle since has left classes unseen."""
+
 _PASSING: Final = frozenset(
     {Reason.REFUSED, Reason.NEEDS, Reason.LAGGING, Reason.STALE, Reason.DETACHED, Reason.CORDONED}
 )
@@ -44,9 +49,18 @@ class _Avoided:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
+    """A class that found no place.
+
+    Attributes:
+        passing: it may find one although nothing has grown.
+        round, looked_s: when it was looked at.
+    """
+
     blocked: Blocked
     quota_stamp: int
     passing: bool
+    round: int
+    looked_s: float
 
 
 class Backlog:
@@ -60,6 +74,7 @@ class Backlog:
         self._quarantined: dict[int, float] = {}
         self._skip: dict[int, object] = {}
         self._seen: tuple[int, int, int] = (-1, -1, -1)
+        self._round = 0  # a cycle that has seen every class there was to see ends one
         self._passing = False  # whether some class waits for what passes by itself
         self._look_s = 0.0
         self._untold: dict[int, None] = {}
@@ -117,10 +132,15 @@ class Backlog:
                 continue
             grown = self._world.growth > waiting.blocked.stamp
             freed = waiting.blocked.quota_bound and self._world.quota_stamp(head.queue) != waiting.quota_stamp
-            if not grown and not freed and (not waiting.passing or number in avoided):
+            passed = waiting.passing and number not in avoided and self._is_due(waiting, now_s)
+            if not grown and not freed and not passed:
                 skip[number] = waiting
         self._skip = skip
         self._passing = any(waiting.passing for waiting in self._waiting.values())
+
+    def _is_due(self, waiting: _Waiting, now_s: float) -> bool:
+        """Whether all others had their turn since: else those that are served first would be looked at for ever."""
+        return waiting.round != self._round or now_s - waiting.looked_s >= PASSING_LOOK_MAX_S
 
     def before(self) -> dict[int, Blocked]:
         """Classes that wait for capacity alone: they ask only pools that have grown since."""
@@ -138,11 +158,13 @@ class Backlog:
         for number, blocked in plan.blocked.items():
             passing = any(v.reason in _PASSING for v in blocked.verdicts)
             stamp = self._world.quota_stamp(self._pending.head(number).queue)
-            self._waiting[number] = self._skip[number] = _Waiting(blocked, stamp, passing)
+            waiting = _Waiting(blocked, stamp, passing, self._round, now_s)
+            self._waiting[number] = self._skip[number] = waiting
             self._passing = self._passing or passing
             self._untold[number] = None
         for number in plan.failed:
             self.quarantine(number, now_s)
+        self._round += not plan.exhausted and not plan.unread
 
     def quarantine(self, class_hash: int, now_s: float) -> None:
         """Leave a class out for a while: its request cannot be read, or planning it raised."""

@@ -47,12 +47,14 @@ class Plan:
         blocked: by class hash, every class that was looked at and did not fit.
         failed: by class hash, the cause of an exception in deciding it: a bug that must not stop everybody else.
         exhausted: a limit ended the cycle before every class had its turn: run another one at once.
+        unread: classes were left out because their requests are not known yet.
     """
 
     decisions: tuple[Decision, ...]
     blocked: Mapping[int, Blocked]
     failed: Mapping[int, str]
     exhausted: bool
+    unread: bool = False
 
 
 def part_request(want: SetRequest, count: int) -> GangRequest:

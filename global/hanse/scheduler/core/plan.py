@@ -76,12 +76,14 @@ def run_cycle(
     blocked: dict[int, Blocked] = {}
     failed: dict[int, str] = {}
     looked = 0
+    unread = False
     while len(decisions) < limits.decisions_max and looked < limits.classes_max:
         job = service.next()
         if job is None:
-            return Plan(tuple(decisions), blocked, failed, exhausted=False)
+            return Plan(tuple(decisions), blocked, failed, exhausted=False, unread=unread)
         request = requests.get(job.class_hash)
         if request is None:
+            unread = True
             service.drop_class(job.class_hash)
             continue
         try:
@@ -96,7 +98,7 @@ def run_cycle(
             looked += 1
         else:
             decisions.append(outcome)
-    return Plan(tuple(decisions), blocked, failed, exhausted=True)
+    return Plan(tuple(decisions), blocked, failed, exhausted=True, unread=unread)
 
 
 def verify(snapshot: Snapshot, decisions: Sequence[Decision], limits: Limits) -> tuple[Decision, ...]:
