@@ -69,13 +69,15 @@ class Client(Book):
     """A book that also cancels some of what it submitted.
 
     Attributes:
-        cancelled: ids of jobs whose end it ordered, whether or not it heard of it.
+        cancelled: ids of jobs whose end it ordered.
+        unheard: those of them of which it has not heard that the order was taken.
     """
 
     def __init__(self, rng: random.Random, queue: str) -> None:
         super().__init__(rng, queue)
         self._dice = random.Random(rng.random())
         self.cancelled: set[str] = set()
+        self.unheard: set[str] = set()
 
     async def trouble(self, channels: Sequence[grpc.aio.Channel]) -> None:
         """Submit and cancel until it is cancelled itself."""
@@ -89,12 +91,26 @@ class Client(Book):
                 continue
             job = self._dice.choice(fresh)
             self.cancelled.add(job)
-            stub = job_service_pb2_grpc.JobServiceStub(self._dice.choice(channels))
-            request = job_service_pb2.CancelJobRequest(job=job, request_id=f"cancel-{job}")
+            self.unheard.add(job)
             try:
-                await stub.CancelJob(request, timeout=CALL_DEADLINE_S)
+                await self._cancel(self._dice.choice(channels), job)
             except grpc.aio.AioRpcError:
                 await asyncio.sleep(RETRY_S)
+
+    async def insist(self, channel: grpc.aio.Channel) -> None:
+        """Order once more what was not heard: a job that runs for long would run on. Raises AioRpcError."""
+        for job in sorted(self.unheard):
+            await self._cancel(channel, job)
+
+    async def _cancel(self, channel: grpc.aio.Channel, job: str) -> None:
+        stub = job_service_pb2_grpc.JobServiceStub(channel)
+        request = job_service_pb2.CancelJobRequest(job=job, request_id=f"cancel-{job}")
+        try:
+            await stub.CancelJob(request, timeout=CALL_DEADLINE_S)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.FAILED_PRECONDITION:  # it has ended another way
+                raise
+        self.unheard.discard(job)
 
 
 async def run(folder: Path, minutes: float, seed: int, tell: Callable[[str], None]) -> Report:
@@ -179,6 +195,7 @@ async def _finish(client: Client, channels: Sequence[grpc.aio.Channel]) -> None:
         while True:
             try:
                 await client.finish(channels[0])
+                await client.insist(channels[0])
             except grpc.aio.AioRpcError:
                 await asyncio.sleep(RETRY_S)
             else:
