@@ -7,7 +7,7 @@ agent that was superseded the gangs of its successor look like that.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 from typing import Final
 
@@ -141,10 +141,12 @@ class Tending:
             await self._minding.settle(wanted)
             for key in wanted:
                 todo += self._chores(key, mirror.pods(key))
+            # What is forgotten while chores are done is not over with them: its own are still to come.
+            over = {key: wish for key in wanted if (wish := self._wishes.get(key)) is not None and wish.forget}
             if any(self._ledgers.get(chore.pod.key.gang) is None for chore in todo):
                 await self._ledgers.verify(self._ledgers.epoch)
             refused = await self._do(todo)
-            refused |= await self._end([key for key in wanted if self._is_over(key) and key not in refused])
+            refused |= await self._end({key: wish for key, wish in over.items() if key not in refused})
         except BaseException:
             mirror.untended |= wanted
             raise
@@ -171,26 +173,21 @@ class Tending:
         await spread(todo, one, at_once=self._settings.requests_at_once)
         return refused
 
-    def _is_over(self, key: GangKey) -> bool:
-        wish = self._wishes.get(key)
-        return wish is not None and wish.forget
-
-    async def _end(self, keys: Iterable[GangKey]) -> dict[GangKey, str]:
+    async def _end(self, over: Mapping[GangKey, Wish]) -> dict[GangKey, str]:
         """The pods of forgotten gangs are gone; so go their Services. Says which do not, and why."""
         refused: dict[GangKey, str] = {}
 
         async def one(key: GangKey) -> None:
             try:
-                await self._end_one(key)
+                await self._end_one(key, over[key])
             except NotYet as error:
                 refused[key] = str(error)
 
-        await spread(keys, one, at_once=self._settings.requests_at_once)
+        await spread(over, one, at_once=self._settings.requests_at_once)
         return refused
 
-    async def _end_one(self, key: GangKey) -> None:
-        wish = self._wishes.get(key)
-        if wish is None:  # a write and the sweep behind it may come to the same gang
+    async def _end_one(self, key: GangKey, wish: Wish) -> None:
+        if self._wishes.get(key) is not wish:  # a write and the sweep behind it may come to the same gang
             return
         await self._companions.remove(key)
         await self._minding.remove(wish.namespace, wish.roots)
