@@ -21,8 +21,10 @@ class LeaveChecks:
         self._accuse = court.accuse
 
     def _order(self, pool: PoolName) -> LeaveValue:
+        """Force and a vouch count in the life of the store in which they were said; a backup may bring them back."""
         config = self._view.configs.get(pool)
-        return config.leave or NO_ORDER if config is not None else NO_ORDER
+        order = config.leave if config is not None else None
+        return order if order is not None and order.incarnation == self._view.incarnation else NO_ORDER
 
     def vouched(self, pool: PoolName, guarded: dict[str, int]) -> bool:
         """Whether an operator's vouch stands for the word of the pool's agent, in a transaction with these guards."""
