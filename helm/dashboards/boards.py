@@ -1,4 +1,7 @@
-"""The five dashboards. What each metric means: docs/reference/metrics.md."""
+"""The five dashboards. What each metric means: docs/reference/metrics.md.
+
+One table, and so one module: it is read from top to bottom beside Grafana, and holds no logic.
+"""
 
 from typing import Final
 
