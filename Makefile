@@ -107,9 +107,10 @@ etcd-faults: setup services ## kill and freeze etcd's members at random under lo
 	@ETCD_FAULT_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/integration/etcd/test_faults.py -k random
 
 SERVED_BENCHES := path store start
+CLUSTER_BENCHES := kubernetes
 
 .PHONY: bench
-bench: setup $(if $(filter $(SERVED_BENCHES),$(BENCH)),services) ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json
+bench: setup $(if $(filter $(SERVED_BENCHES),$(BENCH)),services) $(if $(filter $(CLUSTER_BENCHES),$(BENCH)),e2e-tools) ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json
 	@$(BIN)/python -m bench.run $(MAKEOVERRIDES)
 
 .PHONY: proto

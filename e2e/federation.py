@@ -38,6 +38,8 @@ name: %s
 quotas: [{flavor: h100, nominal: {nvidia.com/gpu: %d}}]
 """
 CONFIG: Final = FLAVOR + QUEUE % ("team", 1_000)
+HASTY: Final[Mapping[str, Any]] = {"summary_min_interval_s": 0.2, "node_lost_s": NODE_LOST_S}
+"""Settings of agents in tests, where waiting proves nothing."""
 
 
 @dataclass
@@ -159,8 +161,11 @@ async def federation_over(
         levels: of every pool, coarse to fine.
     """
     address = f"127.0.0.1:{free_ports(1)[0]}"
-    replica = _replica(folder, address)
-    agents = {pool: _agent(folder, pool, plane, address, levels) for pool, plane in planes.items()}
+    replica = replica_process(folder, address)
+    agents = {
+        pool: agent_process(folder, plane, address, {"name": pool, "levels": list(levels)})
+        for pool, plane in planes.items()
+    }
     with ExitStack() as stack:
         logs = {pool: stack.enter_context(pod_log(plane)) for pool, plane in planes.items()}
         running = Federation(planes, replica, agents, logs, address)
@@ -177,27 +182,29 @@ async def federation_over(
                 process.kill()
 
 
-def _replica(folder: Path, address: str) -> ServerProcess:
+def replica_process(folder: Path, address: str) -> ServerProcess:
+    """A global replica over a file of its own."""
     store = ["--store", f"sqlite:{folder / 'store.sqlite'}", "--replica", "r0"]
     command = [*HANSE, "global", *store, "--listen", address, "--log-format", "json"]
     return ServerProcess("global", command, folder, ready=lambda: serves(address, ""))
 
 
-def _agent(
-    folder: Path, pool: str, plane: ApiServer, address: str, levels: Sequence[Mapping[str, str]]
+def agent_process(
+    folder: Path, plane: ApiServer, address: str, pool: Mapping[str, Any], settings: Mapping[str, Any] = HASTY
 ) -> ServerProcess:
-    settings = folder / f"agent-{pool}.yaml"
-    access = kubeconfig(plane, folder / f"kubeconfig-{pool}", {"token": account_token(plane)})
-    told = {
-        "cluster": f"kubeconfig:{access}#here",
-        "replicas": [address],
-        "pools": [{"name": pool, "levels": list(levels)}],
-        "summary_min_interval_s": 0.2,
-        "node_lost_s": NODE_LOST_S,
-    }
-    settings.write_text(json.dumps(told))
-    command = [*HANSE, "agent", "--config", str(settings), "--log-format", "json"]
-    return ServerProcess(f"agent-{pool}", command, folder, ready=lambda: True)
+    """An agent with the rights that users are told to give it.
+
+    Args:
+        pool: as in the agent's settings.
+        settings: all others.
+    """
+    name = pool["name"]
+    written = folder / f"agent-{name}.yaml"
+    access = kubeconfig(plane, folder / f"kubeconfig-{name}", {"token": account_token(plane)})
+    told = {"cluster": f"kubeconfig:{access}#here", "replicas": [address], "pools": [pool], **settings}
+    written.write_text(json.dumps(told))
+    command = [*HANSE, "agent", "--config", str(written), "--log-format", "json"]
+    return ServerProcess(f"agent-{name}", command, folder, ready=lambda: True)
 
 
 async def _ready(running: Federation, config: str) -> None:

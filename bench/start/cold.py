@@ -56,7 +56,7 @@ async def cold_start(servers: EtcdServers, content: Content, name: str, folder: 
         ready_s = time.monotonic() - begun_s
         spent = read_cpu(etcd).since(before)
         own_s = read_cpu({name: process.pid}).own_s[name]
-        rss_mb, peak_mb = _memory_mb(process.pid)
+        rss_mb, peak_mb = memory_mb(process.pid)
         others = max(0.0, spent.others_s - own_s) / ready_s
         return Start(ready_s, own_s, spent.own_s["etcd"], rss_mb, peak_mb, others, yardstick_ms())
     finally:
@@ -78,6 +78,7 @@ async def _decides(process: asyncio.subprocess.Process, content: Content) -> Non
     raise RuntimeError(f"the replica has ended with status {await process.wait()}")
 
 
-def _memory_mb(pid: int) -> tuple[float, float]:
+def memory_mb(pid: int) -> tuple[float, float]:
+    """What a process has in memory, and the most that it had."""
     lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text(encoding="ascii").splitlines())
     return tuple(int(lines[what].split()[0]) / 1024 for what in ("VmRSS", "VmHWM"))  # type: ignore[return-value]

@@ -1,0 +1,10 @@
+"""The benches that need real control planes, at a small size: everything in them works, and every figure is there."""
+
+from bench import kubernetes
+
+
+def test_a_gang_is_bound_in_every_way_and_an_agent_is_measured() -> None:
+    result = kubernetes.run({"NODES": "40", "PODS": "40", "GANG": "8", "RUNS": "1", "SECONDS": "3"})
+    assert None not in result.figures.values(), result.raw
+    assert isinstance(result.raw, dict)
+    assert set(result.raw["bind_s"]) == {"direct", "pin", "scheduler", "scheduler_stock"}
