@@ -21,6 +21,7 @@ ONE_PACKAGE: Final = {
     "click": frozenset({"hanse.cli"}),
     "rich": frozenset({"hanse.cli"}),
     "opentelemetry": frozenset({"hanse.kit"}),
+    "cryptography": frozenset({"hanse.kit.trust"}),
     "sqlite3": frozenset({"hanse.store.sqlite", "hanse.simcluster"}),
 }
 

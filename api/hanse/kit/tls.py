@@ -162,9 +162,14 @@ class _Followed:
 
 
 def identity_of(auth: Mapping[str, Iterable[bytes]]) -> Identity | None:
-    """Whom the other end's certificate stands for, by a call's `auth_context`; None if it shows none of ours."""
-    for name in auth.get(_NAMES, ()):
-        found = _IDENTITY.fullmatch(name.decode(errors="replace"))
-        if found is not None:
-            return Identity(Kind(found[1]), found[2])
-    return None
+    """Whom the other end's certificate stands for, by a call's `auth_context`; None if it shows none of ours.
+
+    One that names several stands for none of them: nobody is to choose who he is.
+    """
+    return sole_identity(name.decode(errors="replace") for name in auth.get(_NAMES, ()))
+
+
+def sole_identity(names: Iterable[str]) -> Identity | None:
+    """The identity among alternative names, None unless there is exactly one."""
+    found = [match for match in map(_IDENTITY.fullmatch, names) if match is not None]
+    return Identity(Kind(found[0][1]), found[0][2]) if len(found) == 1 else None

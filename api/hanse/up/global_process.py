@@ -80,8 +80,11 @@ async def run_global(
 
         def beside(server: grpc.aio.Server) -> None:
             shown = credentials.certificates
-            link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(seat, certificates=shown), server)
-            peers_served = PeerService(lambda: seat.replica, certificates=shown)
+            links = LinkService(seat, certificates=shown, barred=lambda one: seat.replica.is_barred(one))
+            link_pb2_grpc.add_LinkServiceServicer_to_server(links, server)
+            peers_served = PeerService(
+                lambda: seat.replica, certificates=shown, barred=lambda one: seat.replica.is_barred(one)
+            )
             peer_pb2_grpc.add_PeerServiceServicer_to_server(peers_served, server)
 
         serving = await stack.enter_async_context(

@@ -26,6 +26,7 @@ SPECS: Final = "spec/"
 STATES: Final = "state/"
 PASTS: Final = "state-past/"
 NAMES: Final = "spec-name/"
+BARRED: Final = "barred/"
 BINDINGS: Final = "bindings/"
 POOLS: Final = "pools/"
 ATTACHED: Final = "attached/"
@@ -38,9 +39,9 @@ SLOTS: Final = "meta/slots"
 FEDERATION: Final = "meta/federation"
 HISTORY: Final = "meta/history"
 
-# One range holds all that a replica follows: attached, bindings, cohorts, flavors, grants, holders, meta, pools with
-# their heads, priorities, queues, replicas. Requests, specs and states sort after it. One watch over the range is
-# ordered by revision, so a head and the binding that bumped it are always seen together.
+# One range holds all that a replica follows: attached, barred, bindings, cohorts, flavors, grants, holders, meta,
+# pools with their heads, priorities, queues, replicas. Requests, specs and states sort after it. One watch over the
+# range is ordered by revision, so a head and the binding that bumped it are always seen together.
 FOLLOWED_START: Final = ATTACHED
 FOLLOWED_END: Final = REQUESTS
 
@@ -122,6 +123,16 @@ def heads(pool: PoolName) -> str:
 
 def attached(pool: PoolName) -> str:
     return f"{ATTACHED}{pool}"
+
+
+def barred(kind: str, name: str) -> str:
+    """Certificates of somebody (`agent`, `replica`, `user`) that are believed no more."""
+    return f"{BARRED}{kind}/{name}"
+
+
+def barred_serial(serial: str) -> str:
+    """One certificate that is believed no more, by its number in lower-case hexadecimal."""
+    return f"{BARRED}serial/{serial}"
 
 
 def grant(root: str) -> str:

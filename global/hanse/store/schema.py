@@ -161,6 +161,16 @@ class LeftValue(_Struct, frozen=True):
     vouched: bool = False
 
 
+class BarredValue(_Struct, frozen=True):
+    """Certificates that are believed no more: one, or all of somebody that began until `until_ms`."""
+
+    until_ms: int
+    at_ms: int
+    by: str = ""
+    reason: str = ""
+    left: bool = False  # the pool has left: forgotten when it may join again
+
+
 class PoolConfigValue(_Struct, frozen=True):
     """Settings of a pool; `slot` is its number in the 64-byte state records and never changes. A pool that is
     drained is also cordoned; one that leaves is too, and is drained unless it leaves by force."""

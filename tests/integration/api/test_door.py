@@ -29,12 +29,16 @@ class Echo:
     """Answers every hello with a welcome that names the pool, until it is told to end the stream."""
 
     served: int = 0
+    again: bool = False  # every hello, not the first alone
     end: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def serve_link(self, stream: AgentStream) -> None:
         self.served += 1
         first = await stream.receive()
         await stream.send(pb.AttachResponse(welcome=pb.Welcome(replica=first.hello.pool)))
+        while self.again:
+            first = await stream.receive()
+            await stream.send(pb.AttachResponse(welcome=pb.Welcome(replica=first.hello.pool)))
         await self.end.wait()
 
 

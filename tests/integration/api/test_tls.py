@@ -15,6 +15,7 @@ from hanse.apiserver.serving import serve
 from hanse.client import AsyncClient
 from hanse.kit.stream import StreamClosed
 from hanse.kit.tls import TlsFiles, channel
+from hanse.kit.trust.shown import Barred, Shown, nobody_is_barred
 from hanse.link.v1 import link_pb2 as pb
 from hanse.link.v1 import link_pb2_grpc, peer_pb2, peer_pb2_grpc
 from hanse.model.errors import HanseError, InvalidArgument
@@ -34,12 +35,15 @@ def authority(tmp_path: Path) -> Authority:
 
 
 @asynccontextmanager
-async def server(tls: TlsFiles, echo: Echo | None = None, *, tokens: str = "") -> AsyncIterator[str]:
+async def server(
+    tls: TlsFiles, echo: Echo | None = None, *, tokens: str = "", barred: Barred = nobody_is_barred
+) -> AsyncIterator[str]:
     """The API and links, at whose door certificates are asked for."""
 
     def beside(found: grpc.aio.Server) -> None:
-        link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(echo or Echo(), certificates=True), found)
-        service = PeerService(lambda: pytest.fail("nobody should come so far"), certificates=True)
+        links = LinkService(echo or Echo(), certificates=True, barred=barred)
+        link_pb2_grpc.add_LinkServiceServicer_to_server(links, found)
+        service = PeerService(lambda: pytest.fail("nobody should come so far"), certificates=True, barred=barred)
         peer_pb2_grpc.add_PeerServiceServicer_to_server(service, found)
 
     found = parse_tokens(tokens).principals if tokens else {}
@@ -82,6 +86,47 @@ async def test_who_is_no_agent_attaches_none(authority: Authority, uri: str, *, 
     async with server(authority.issue("r0", "hanse://replica/r0")) as address:
         with pytest.raises(StreamClosed, match="an agent attaches with one of hanse://agent/POOL"):
             await first_answer(address, authority.issue("other", uri), "oslo", carried=carried)
+
+
+@pytest.mark.parametrize("carried", [False, True])
+async def test_a_certificate_that_is_revoked_loses_its_stream_and_gets_no_new_one(
+    authority: Authority, *, carried: bool
+) -> None:
+    oslo, revoked = authority.issue("oslo", "hanse://agent/oslo"), set[str]()
+    seen: list[Shown] = []
+
+    def barred(shown: Shown) -> bool:
+        seen.append(shown)
+        return shown.serial in revoked
+
+    echo = Echo(again=True)
+    async with server(authority.issue("r0", "hanse://replica/r0"), echo, barred=barred) as address:
+        lines = Lines(tls=oslo, deadline_s=PATIENCE_S)
+        stream = await Dialer([address], tls=oslo, deadline_s=PATIENCE_S, lines=lines if carried else None)()
+        for _ in range(2):
+            await stream.send(pb.AttachRequest(hello=pb.Hello(pool="oslo")))
+            assert (await stream.receive()).welcome.replica == "oslo"
+        assert {(str(one.identity), one.hosts) for one in seen} == {("agent oslo", ("127.0.0.1",))}
+        revoked.add(seen[0].serial)
+        await stream.send(pb.AttachRequest(heartbeat=pb.Heartbeat(sequence=1)))
+        with pytest.raises(StreamClosed):
+            async with asyncio.timeout(PATIENCE_S):
+                await stream.receive()
+        stream.close()
+        await lines.close()
+        with pytest.raises(StreamClosed, match=f"serial {seen[0].serial} is revoked; `hanse join` gets a new one"):
+            await first_answer(address, oslo, "oslo", carried=carried)
+        assert (await first_answer(address, authority.issue("new", "hanse://agent/oslo"), "oslo")).HasField("welcome")
+
+
+async def test_a_replica_whose_certificate_is_revoked_asks_nothing(authority: Authority) -> None:
+    async with (
+        server(authority.issue("r0", "hanse://replica/r0"), barred=lambda shown: True) as address,
+        channel(address, authority.issue("r1", "hanse://replica/r1"), ()) as opened,
+    ):
+        with pytest.raises(grpc.aio.AioRpcError, match="is revoked") as found:
+            await peer_pb2_grpc.PeerServiceStub(opened).FetchSummaries(peer_pb2.FetchSummariesRequest())
+    assert found.value.code() is grpc.StatusCode.UNAUTHENTICATED
 
 
 @pytest.mark.parametrize("uri", ["", "hanse://user/ana", "hanse://agent/oslo"])

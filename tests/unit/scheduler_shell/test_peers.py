@@ -360,6 +360,8 @@ def test_a_summary_that_cannot_be_read_is_left_out(damaged: PoolSummary) -> None
 
 async def test_what_lies_on_the_bus_is_taken_summaries_and_capacities() -> None:
     world, summaries, _ = taker()
+    world.put_agent(POOL, 5)
+    world.revision = 9
     bus = InProcessBus()
     async with await bus.connect("agent") as agent:
         await agent.publish(

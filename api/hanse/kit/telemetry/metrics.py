@@ -69,6 +69,12 @@ REFUSED_AGENT: Final = Label(
         "VERSION",
     ),
 )
+FORGERY: Final = Label(
+    "hanse.forgery",
+    "what was not the sender's to say: a certificate of nobody who may ask, or a revoked one, a hello, a summary or a"
+    " report about another pool, an epoch that was not granted, or a topic of another pool than the message",
+    ("certificate", "revoked", "hello", "summary", "report", "epoch", "topic"),
+)
 FENCE: Final = Label(
     "hanse.fence",
     "what showed it: another attach, a report's guard that did not hold, or a report of another epoch",
@@ -210,6 +216,14 @@ ATTACHMENTS: Final = REGISTRY.declare(
 )
 AGENTS_REFUSED: Final = REGISTRY.declare(
     Counter("hanse.link.refusals", "{attachment}", "Agents that were not attached here, by reason.", REFUSED_AGENT)
+)
+FORGERIES: Final = REGISTRY.declare(
+    Counter(
+        "hanse.link.forgeries",
+        "{message}",
+        "What was refused because it was not the sender's to say, on links, between replicas and on the bus.",
+        FORGERY,
+    )
 )
 FENCED: Final = REGISTRY.declare(
     Counter("hanse.link.fenced", "{session}", "Streams of agents that were ended for the epoch's sake.", FENCE)

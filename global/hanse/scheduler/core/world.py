@@ -77,6 +77,7 @@ class World:
         self._pools: dict[PoolName, _Pool] = {}
         self._leaving: set[PoolName] = set()
         self.left: set[PoolName] = set()  # pools that have left and may not join again
+        self.barred: dict[str, int] = {}  # by key: until when certificates began that are believed no more
         self.heard = 0  # summaries that came
         self.released: dict[
             PoolName, int

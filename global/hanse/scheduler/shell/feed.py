@@ -27,6 +27,7 @@ from hanse.store import keys
 from hanse.store.contract import Compacted, Event, EventKind, KeyValue, Store, StoreUnavailable, prefix_end
 from hanse.store.schema import (
     AttachedValue,
+    BarredValue,
     CohortValue,
     FlavorValue,
     GrantValue,
@@ -233,6 +234,13 @@ def _on_attached(world: World, event: Event) -> None:
     world.put_attached(keys.pool_of(event.kv.key), replica)
 
 
+def _on_barred(world: World, event: Event) -> None:
+    if event.kind is EventKind.DELETE:
+        world.barred.pop(event.kv.key, None)
+    else:
+        world.barred[event.kv.key] = decode(event.kv.value, BarredValue).until_ms
+
+
 def _on_queue(world: World, event: Event) -> None:
     name = QueueName(event.kv.key.removeprefix(keys.QUEUES))
     if event.kind is EventKind.DELETE:
@@ -304,6 +312,7 @@ _HANDLERS: Final[dict[str, Callable[[World, Event], None]]] = {
     keys.BINDINGS: _on_binding,
     keys.POOLS: _on_pool,
     keys.ATTACHED: _on_attached,
+    keys.BARRED: _on_barred,
     keys.QUEUES: _on_queue,
     keys.COHORTS: _on_cohort,
     keys.FLAVORS: _on_flavor,

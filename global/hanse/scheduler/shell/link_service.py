@@ -1,10 +1,12 @@
 """hanse.link.v1 over gRPC, the replica's side: one bidirectional stream for each agent, or for those of a process.
 
 Where certificates are asked for, an agent speaks for the pool that its own names, and for no other; also where its
-stream is carried with others.
+stream is carried with others. A certificate that is revoked while its stream is open ends that with the next message
+in either direction; heartbeats see to it that one comes within seconds.
 """
 
 import itertools
+import logging
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -13,11 +15,15 @@ import grpc
 from hanse.kit.bundle import STREAMS_MAX, Bundle, Coding, Frame
 from hanse.kit.stream import StreamClosed
 from hanse.kit.tasks import TaskPool
-from hanse.kit.tls import Identity, Kind, identity_of
+from hanse.kit.telemetry import metrics
+from hanse.kit.tls import Kind
+from hanse.kit.trust.shown import Barred, Shown, nobody_is_barred, shown_by
 from hanse.link.v1 import link_pb2 as pb
 from hanse.link.v1 import link_pb2_grpc
 from hanse.model.errors import ResourceExhausted
 from hanse.scheduler.shell.session import AgentStream
+
+log = logging.getLogger(__name__)
 
 NOT_YOUR_POOL: Final = "NOT_YOUR_POOL"
 POOL_CHARS_SHOWN: Final = 64
@@ -69,21 +75,45 @@ class _ServerEnd(Generic[Out, In]):
         self._closed = True
 
 
-class _Checked:
-    """An agent's stream, on which nobody says hello for another pool than that of the certificate; None for any."""
+class _Badge:
+    """The certificate of a call, looked at with every message; None where none is asked for."""
 
-    def __init__(self, stream: AgentStream, shown: Identity | None) -> None:
+    def __init__(self, shown: Shown | None, barred: Barred) -> None:
+        self._shown = shown
+        self._barred = barred
+
+    @property
+    def pool(self) -> str | None:
+        """The pool whose agent it is; None for any."""
+        return self._shown.identity.name if self._shown is not None and self._shown.identity is not None else None
+
+    def check(self) -> None:
+        """Raises StreamClosed if it is revoked."""
+        if self._shown is not None and self._barred(self._shown):
+            said = _revoked(self._shown)
+            _refused("revoked", said)
+            raise StreamClosed(said)
+
+
+class _Checked:
+    """An agent's stream, on which nobody says hello for another pool than that of the certificate."""
+
+    def __init__(self, stream: AgentStream, badge: _Badge) -> None:
         self._stream = stream
-        self._pool = shown.name if shown is not None else None
+        self._badge = badge
 
     async def send(self, message: pb.AttachResponse) -> None:
+        self._badge.check()
         await self._stream.send(message)
 
     async def receive(self) -> pb.AttachRequest:
         message = await self._stream.receive()
-        if self._pool is not None and message.HasField("hello") and message.hello.pool != self._pool:
+        self._badge.check()
+        pool = self._badge.pool
+        if pool is not None and message.HasField("hello") and message.hello.pool != pool:
             asked = message.hello.pool[:POOL_CHARS_SHOWN]
-            said = f"the certificate is of the agent of {self._pool}, not of {asked!r}"
+            said = f"the certificate is of the agent of {pool}, not of {asked!r}"
+            _refused("hello", said)
             await self.send(pb.AttachResponse(refusal=pb.Refusal(reason=NOT_YOUR_POOL, message=said, retry=False)))
             raise StreamClosed(said)
         return message
@@ -95,14 +125,17 @@ class _Checked:
 class _Line:
     """What carries the streams of the agents of one process."""
 
-    def __init__(self, end: _ServerEnd[pb.CarryResponse, pb.CarryRequest]) -> None:
+    def __init__(self, end: _ServerEnd[pb.CarryResponse, pb.CarryRequest], badge: _Badge) -> None:
         self._end = end
+        self._badge = badge
 
     async def send(self, frames: Sequence[Frame]) -> None:
+        self._badge.check()
         await self._end.send(pb.CarryResponse(frames=[pb.Frame(**frame._asdict()) for frame in frames]))
 
     async def receive(self) -> Sequence[Frame]:
         carried = await self._end.receive()
+        self._badge.check()
         return [Frame(f.stream, f.message if f.HasField("message") else None, f.taken, f.end) for f in carried.frames]
 
     def close(self) -> None:
@@ -114,11 +147,15 @@ class LinkService(link_pb2_grpc.LinkServiceServicer):
 
     Args:
         certificates: every agent shows one, and it names the agent's pool.
+        barred: which of them are revoked.
     """
 
-    def __init__(self, replica: ServesLinks, *, certificates: bool = False) -> None:
+    def __init__(
+        self, replica: ServesLinks, *, certificates: bool = False, barred: Barred = nobody_is_barred
+    ) -> None:
         self._replica = replica
         self._certificates = certificates
+        self._barred = barred
 
     async def Attach(  # type: ignore[override]  # noqa: N802 - the name is the proto's
         self,
@@ -126,8 +163,8 @@ class LinkService(link_pb2_grpc.LinkServiceServicer):
         context: "grpc.aio.ServicerContext[pb.AttachRequest, pb.AttachResponse]",
     ) -> None:
         """See hanse.link.v1.LinkService."""
-        shown = await self._shown(context)
-        await self._replica.serve_link(_Checked(_ServerEnd(context, pb.AttachRequest), shown))
+        badge = await self._badge(context)
+        await self._replica.serve_link(_Checked(_ServerEnd(context, pb.AttachRequest), badge))
 
     async def Carry(  # type: ignore[override]  # noqa: N802 - the name is the proto's
         self,
@@ -135,28 +172,43 @@ class LinkService(link_pb2_grpc.LinkServiceServicer):
         context: "grpc.aio.ServicerContext[pb.CarryRequest, pb.CarryResponse]",
     ) -> None:
         """See hanse.link.v1.LinkService."""
-        shown = await self._shown(context)
+        badge = await self._badge(context)
         serving, numbers = TaskPool(STREAMS_MAX), itertools.count(1)
 
         def accept(stream: AgentStream) -> None:
             try:
-                serving.start(f"link-{next(numbers)}", self._replica.serve_link(_Checked(stream, shown)))
+                serving.start(f"link-{next(numbers)}", self._replica.serve_link(_Checked(stream, badge)))
             except ResourceExhausted:  # those that have ended at the other side have not here
                 stream.close()
 
         try:
-            await Bundle(_Line(_ServerEnd(context, pb.CarryRequest)), _CODING, accept).run()
+            await Bundle(_Line(_ServerEnd(context, pb.CarryRequest), badge), _CODING, accept).run()
         finally:
             await serving.close()
 
-    async def _shown(self, context: "grpc.aio.ServicerContext[Any, Any]") -> Identity | None:
-        """Whom the certificate of a call names; None where none is asked for. Ends a call without a right one."""
-        shown = identity_of(context.auth_context()) if self._certificates else None
-        if self._certificates and (shown is None or shown.kind is not Kind.AGENT):
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, _no_agent(shown))
-        return shown
+    async def _badge(self, context: "grpc.aio.ServicerContext[Any, Any]") -> _Badge:
+        """The certificate of a call. Ends a call without a right one."""
+        shown = shown_by(context.auth_context()) if self._certificates else None
+        if self._certificates and (shown is None or shown.identity is None or shown.identity.kind is not Kind.AGENT):
+            said = _no_agent(shown)
+            _refused("certificate", said)
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, said)
+        if shown is not None and self._barred(shown):
+            said = _revoked(shown)
+            _refused("revoked", said)
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, said)
+        return _Badge(shown, self._barred)
 
 
-def _no_agent(shown: Identity | None) -> str:
-    what = "names nobody" if shown is None else f"is of {shown}"
+def _refused(forgery: str, said: str) -> None:
+    metrics.FORGERIES.add(1, forgery)
+    log.warning("link_refused", extra={"forgery": forgery, "cause": said})
+
+
+def _no_agent(shown: Shown | None) -> str:
+    what = "names nobody" if shown is None or shown.identity is None else f"is of {shown.identity}"
     return f"the certificate {what}; an agent attaches with one of hanse://agent/POOL"
+
+
+def _revoked(shown: Shown) -> str:
+    return f"the certificate of {shown.identity} with serial {shown.serial} is revoked; `hanse join` gets a new one"

@@ -5,6 +5,7 @@ so two replicas that believe of each other that they have an agent cannot send i
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Protocol, TypeAlias
 
@@ -12,7 +13,9 @@ import grpc
 
 from hanse.kit.stream import StreamClosed
 from hanse.kit.tasks import cancelled
-from hanse.kit.tls import Kind, identity_of
+from hanse.kit.telemetry import metrics
+from hanse.kit.tls import Kind
+from hanse.kit.trust.shown import Barred, nobody_is_barred, shown_by
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
 from hanse.model.detail import ExecInput
@@ -31,6 +34,8 @@ from hanse.wire.peer import (
     summaries_to_wire,
     vitals_to_wire,
 )
+
+log = logging.getLogger(__name__)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[pb.AskPoolRequest, pb.AskPoolResponse]"
 
@@ -68,17 +73,25 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
 
     Args:
         certificates: only those are answered whose certificate names a replica.
+        barred: which of them are revoked.
     """
 
-    def __init__(self, replica: Callable[[], Answering], *, certificates: bool = False) -> None:
+    def __init__(
+        self, replica: Callable[[], Answering], *, certificates: bool = False, barred: Barred = nobody_is_barred
+    ) -> None:
         self._replica = replica
         self._certificates = certificates
+        self._barred = barred
 
     async def _asked(self, context: "grpc.aio.ServicerContext[Any, Any]", federation: str) -> Answering:
         """The replica, if the call is of one of its federation; else the call is refused."""
-        shown = identity_of(context.auth_context()) if self._certificates else None
-        if self._certificates and (shown is None or shown.kind is not Kind.REPLICA):
-            await context.abort(grpc.StatusCode.UNAUTHENTICATED, f"only a replica may ask this, not {shown}")
+        if self._certificates:
+            shown = shown_by(context.auth_context())
+            asker = shown.identity if shown is not None else None
+            if shown is None or asker is None or asker.kind is not Kind.REPLICA:
+                await _refuse(context, "certificate", f"only a replica may ask this, not {asker}")
+            elif self._barred(shown):
+                await _refuse(context, "revoked", f"the certificate of {asker}, serial {shown.serial}, is revoked")
         replica = self._replica()
         if federation != replica.federation:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, _another(federation, replica.federation))
@@ -161,6 +174,12 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         """See hanse.link.v1.PeerService."""
         replica = await self._asked(context, request.federation)
         return vitals_to_wire(replica.vitals.tell())
+
+
+async def _refuse(context: "grpc.aio.ServicerContext[Any, Any]", forgery: str, said: str) -> None:
+    metrics.FORGERIES.add(1, forgery)
+    log.warning("peer_refused", extra={"forgery": forgery, "cause": said})
+    await context.abort(grpc.StatusCode.UNAUTHENTICATED, said)
 
 
 def _another(asked: str, own: str) -> str:

@@ -15,6 +15,7 @@ from hanse.bus.contract import Bus
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
 from hanse.kit.telemetry import metrics
+from hanse.kit.trust.shown import Shown
 from hanse.model.attach import Hello, Refusal
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
@@ -22,6 +23,7 @@ from hanse.model.vitals import SUPERSEDED, TAKEN, Vitals
 from hanse.scheduler.core.chronicle import Chronicle
 from hanse.scheduler.core.world import FIRST_INCARNATION, World
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach
+from hanse.scheduler.shell.barring import is_barred
 from hanse.scheduler.shell.departures import Archive
 from hanse.scheduler.shell.details import Details
 from hanse.scheduler.shell.events import Gatherer
@@ -259,6 +261,7 @@ class Replica:
         if self.world.agents_changed != self._agents_seen:
             self._agents_seen = self.world.agents_changed
             self._end_superseded()
+        self.summaries.look()
         self.roots.look()
         self._leaves.look()
         self.cycle.wake()
@@ -278,6 +281,10 @@ class Replica:
                 session.end()
 
     # ---- links -----------------------------------------------------------------------------------------------
+
+    def is_barred(self, shown: Shown) -> bool:
+        """Whether a certificate is revoked."""
+        return is_barred(self.world, shown)
 
     def session(self, pool: PoolName) -> Session | None:
         """The live stream of a pool, here or at a peer."""

@@ -155,6 +155,7 @@ class ReportWriter:
         orphans: list[_Entry] = []
         views = await read_jobs(self._store, [entry.report.job for entry in unsure]) if unsure else {}
         for entry in unsure:
+            _tell_forged(views.get(entry.report.job), entry)
             plan = self._plan(views.get(entry.report.job), entry)
             if isinstance(plan, PlannedMove):
                 moves.append((entry, plan))
@@ -184,6 +185,8 @@ class ReportWriter:
         report = entry.report
         if view is None:
             return report.status in _ENDING
+        if not _is_its_own(view, entry):
+            return report.status in _ENDING  # whatever its own pool holds of it belongs to no live attempt
         event = event_of(view, report)
         if event is None:
             return False
@@ -267,6 +270,26 @@ class ReportWriter:
                 "reason": move.state.reason.name,
             },
         )
+
+
+def _is_its_own(view: JobView, entry: _Entry) -> bool:
+    """Whether the part that is reported is bound in the pool whose agent reports it, as far as it is bound at all."""
+    report, pool = entry.report, entry.book.pool
+    if report.attempt != view.state.attempt or not view.state.state.live:
+        return True
+    part = view.parts.get(report.part)
+    return part is not None and part.key.pool == pool
+
+
+def _tell_forged(view: JobView | None, entry: _Entry) -> None:
+    """Say so if a report is about a part that is bound elsewhere, or that no attempt has."""
+    report, pool = entry.report, entry.book.pool
+    if view is None or _is_its_own(view, entry):
+        return
+    if report.part in view.parts or report.part >= len(view.state.pools):
+        metrics.FORGERIES.add(1, "report")
+        said = {"pool": pool, "forgery": "report", "cause": f"a report of {report.key}"}
+        log.warning("message_refused", extra=said)
 
 
 def _still_resting(chosen: Sequence[_Move], guards: Sequence[Guard], conflict: Conflict) -> list[_Move]:

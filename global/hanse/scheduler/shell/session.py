@@ -44,6 +44,7 @@ SETTINGS_LOOK_S: Final = 1.0
 SILENCE_MAX_S: Final = 20.0
 """A stream on which the agent has said nothing for this long is ended."""
 SEND_DEADLINE_S: Final = 10.0
+POOL_CHARS_SHOWN: Final = 64
 OUTGOING_MAX: Final = 1_000
 """Messages that wait for a slow agent before the stream is ended."""
 
@@ -227,18 +228,33 @@ class Session:
                 case Reports() as reports:
                     self.book.put(reports, now_ms=self._clock.now_ms())
                 case PoolSummary() as summary:
-                    if summary.pool == self.pool and summary.epoch == self._granted.epoch:
+                    if self._is_mine(summary):
                         self._on_summary(summary)
                         self._see_off(summary)
                 case DetailReply() as reply:
                     self._asking.answer(reply)
+                case Tidied(epoch) if epoch == self._granted.epoch:
+                    self._tidied.set()
                 case Tidied(epoch):
-                    if epoch == self._granted.epoch:
-                        self._tidied.set()
+                    self._forged("epoch", f"tidied, of epoch {epoch}")
                 case Heartbeat():
                     pass
                 case Hello():
                     raise StreamClosed("a second hello on one stream")
+
+    def _is_mine(self, summary: PoolSummary) -> bool:
+        """Whether a summary is of this pool and epoch. Raises StreamClosed: it is of another pool."""
+        if summary.pool == self.pool and summary.epoch == self._granted.epoch:
+            return True
+        said = f"a summary of {summary.pool[:POOL_CHARS_SHOWN]!r}, epoch {summary.epoch}"
+        self._forged("epoch" if summary.pool == self.pool else "summary", said)
+        if summary.pool != self.pool:
+            raise StreamClosed(f"the agent of {self.pool} has sent {said}")
+        return False
+
+    def _forged(self, forgery: str, said: str) -> None:
+        metrics.FORGERIES.add(1, forgery)
+        log.warning("message_refused", extra={"pool": self.pool, "forgery": forgery, "cause": said})
 
     def _see_off(self, summary: PoolSummary) -> None:
         """The pool has left: once nothing runs in the cluster any more, its agent is told so and sent away."""

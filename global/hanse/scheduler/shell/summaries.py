@@ -4,6 +4,9 @@ Every summary carries its place in the order of all summaries of its pool, so th
 and one that comes twice is known before it is decoded. The empty pool's shape comes with a summary or alone, and is
 decoded once for as long as it stays the same.
 
+On the bus everybody who may publish could say anything: a summary counts under the topic of its own pool, and under
+an epoch that the store says was granted.
+
 Of pools whose agent is attached here the newest summary is kept as it came, for other replicas to fetch.
 """
 
@@ -27,6 +30,9 @@ from hanse.wire.summary import pool_of_topic, pool_topics, summary_from_bytes
 log = logging.getLogger(__name__)
 
 BUS_RETRY_S: Final = 2.0
+POOL_CHARS_SHOWN: Final = 64
+EARLY_MAX: Final = 4_096
+"""Summaries of epochs that this replica does not know yet: the attach is on its way by the store, or it is forged."""
 
 
 class Summaries:
@@ -43,6 +49,7 @@ class Summaries:
         self._took = took
         self._newest: dict[PoolName, PoolSummary] = {}
         self._empty: dict[PoolName, tuple[bytes, Shape]] = {}
+        self._early: dict[tuple[PoolName, str], PoolSummary] = {}
 
     # ---- from agents, and for other replicas -----------------------------------------------------------------
 
@@ -139,15 +146,42 @@ class Summaries:
             await connection.close()
 
     def _hear(self, message: BusMessage) -> None:
-        topic = pool_of_topic(message.topic)
-        kind = topic[1] if topic is not None else ""
+        pool, kind = pool_of_topic(message.topic) or (PoolName(""), "")
+        if kind not in ("summary", "capacity") or not message.payload:
+            return
         try:
-            if kind == "summary" and message.payload:
-                self.take(summary_from_bytes(message.payload))
-            elif kind == "capacity" and message.payload:
-                self.take_capacity(summary_from_bytes(message.payload))
+            summary = summary_from_bytes(message.payload)
         except HanseError as error:
             log.warning("summary_refused", extra={"topic": message.topic, "cause": str(error)})
+            return
+        if summary.pool != pool:
+            self._refused("topic", kind, pool, f"it is of pool {summary.pool[:POOL_CHARS_SHOWN]!r}")
+        elif summary.epoch.revision <= self._world.revision:
+            self._take_granted(summary, kind)
+        elif len(self._early) < EARLY_MAX or (pool, kind) in self._early:
+            self._early[pool, kind] = summary
+
+    def look(self) -> None:
+        """The world has come further: what claimed an epoch that this replica did not know is looked at again."""
+        for (pool, kind), summary in list(self._early.items()):
+            if summary.epoch.revision <= self._world.revision:
+                del self._early[pool, kind]
+                self._take_granted(summary, kind)
+
+    def _take_granted(self, summary: PoolSummary, kind: str) -> None:
+        """Take one, unless it claims an epoch that nobody was granted, so as to be newer than whatever is true."""
+        if summary.epoch.revision > self._world.agents.get(summary.pool, 0):
+            self._refused("epoch", kind, summary.pool, f"its epoch {summary.epoch} was never granted")
+        elif kind == "summary":
+            self.take(summary)
+        else:
+            self.take_capacity(summary)
+
+    @staticmethod
+    def _refused(forgery: str, kind: str, pool: PoolName, cause: str) -> None:
+        metrics.FORGERIES.add(1, forgery)
+        fields = {"pool": pool[:POOL_CHARS_SHOWN], "kind": kind, "forgery": forgery, "cause": cause}
+        log.warning("summary_refused", extra=fields)
 
 
 def _order(summary: PoolSummary) -> SummaryOrder:
