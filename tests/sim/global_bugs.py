@@ -5,7 +5,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import Any, Final
 
-from hanse.apiserver import commits, jobs, watches
+from hanse.apiserver import commits, sight, watches
 from hanse.model import lifecycle
 from hanse.model.ids import Attempt
 from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
@@ -247,15 +247,15 @@ def no_attempt_check(stack: ExitStack) -> None:
 
 def read_what_was(stack: ExitStack) -> None:
     """A server answers a read with what it read for the one before."""
-    find_job = original(jobs, "find_job")
+    find_job = original(sight, "find_job")
     known: dict[str, Any] = {}
 
-    async def late(store: Any, text: str, *, queue: str = "") -> Any:
-        fresh = await find_job(store, text, queue=queue)
+    async def late(store: Any, text: str, *, queue: str = "", seen: Any = None) -> Any:
+        fresh = await find_job(store, text, queue=queue, seen=seen)
         before, known[text] = known.get(text, fresh), fresh
         return before
 
-    swap(stack, jobs, "find_job", late)
+    swap(stack, sight, "find_job", late)
 
 
 def acknowledge_unsettled(stack: ExitStack) -> None:

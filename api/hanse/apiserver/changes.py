@@ -12,12 +12,14 @@ from dataclasses import replace
 from typing import Final
 
 from hanse.api.v1 import job_pb2, job_service_pb2
+from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.catalog import read_priorities
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.job_messages import job_message
-from hanse.apiserver.lookup import find_job
+from hanse.apiserver.queue_terms import check_priority
 from hanse.apiserver.requests import Request
 from hanse.apiserver.rows import Found, JobReader, JobRow
+from hanse.apiserver.sight import Sight, name_of
 from hanse.apiserver.vetting import priority_not_found
 from hanse.apiserver.writes import PlannedWrite, Writer
 from hanse.kit.clock import Clock
@@ -37,10 +39,13 @@ UPDATE_INSTEAD: Final = "its places are won already; cancel it and submit it ane
 class JobChanger:
     """Holds, releases and updates jobs that wait."""
 
-    def __init__(self, store: Store, writer: Writer, reader: JobReader, *, clock: Clock, write_id: WriteId) -> None:
+    def __init__(
+        self, store: Store, writer: Writer, reader: JobReader, sight: Sight, *, clock: Clock, write_id: WriteId
+    ) -> None:
         self._store = store
         self._writer = writer
         self._reader = reader
+        self._sight = sight
         self._clock = clock
         self._write_id = write_id
 
@@ -48,7 +53,7 @@ class JobChanger:
         """Put a job on hold. Raises FailedPrecondition: reason JOB_NOT_WAITING."""
 
         async def plan(_: Request) -> PlannedWrite[job_pb2.Job]:
-            view = await self._view(request.job, request.queue)
+            view = await self._view(ctx, request.job, request.queue)
             return await self._planned(view, SetHold(held=True), Amendment(by=ctx.principal), instead=HOLD_INSTEAD)
 
         answer = await self._writer.write(ctx, "HoldJob", request, plan, job_pb2.Job)
@@ -59,7 +64,7 @@ class JobChanger:
         """Let a job wait for places again. Raises FailedPrecondition: reason JOB_NOT_WAITING; it has ended."""
 
         async def plan(_: Request) -> PlannedWrite[job_pb2.Job]:
-            view = await self._view(request.job, request.queue)
+            view = await self._view(ctx, request.job, request.queue)
             return await self._planned(view, SetHold(held=False), Amendment(), instead="there is nothing to release")
 
         answer = await self._writer.write(ctx, "ReleaseJob", request, plan, job_pb2.Job)
@@ -86,7 +91,8 @@ class JobChanger:
             classes = await read_priorities(self._store)
             if name not in classes:
                 raise priority_not_found(name, classes)
-            view = await self._view(request.job, request.queue)
+            view = await self._view(ctx, request.job, request.queue)
+            await self._check_terms(ctx, view.job, name)
             guard = ModRevisionIs(keys.priority(name), classes[name].revision)
             event = SetPriority(classes[name].value.value)
             amendment = Amendment(priority_class=name)
@@ -96,12 +102,18 @@ class JobChanger:
         metrics.JOB_CHANGES.add(1, "priority")
         return answer
 
-    async def _view(self, job: str, queue: str) -> JobView:
-        found = await find_job(self._store, job, queue=queue)
+    async def _view(self, ctx: CallContext, job: str, queue: str) -> JobView:
+        found = await self._sight.job(ctx.access, job, queue=queue, verb=Verb.CHANGE)
         view = (await read_jobs(self._store, [found.job])).get(found.job)
         if view is None:
             raise NotFound(f"job {found.job} is no longer kept", reason="JOB_NOT_FOUND", path="job")
         return view
+
+    async def _check_terms(self, ctx: CallContext, job: JobId, name: str) -> None:
+        """Raises PermissionDenied: the queue may not use the class."""
+        if not ctx.access.unbounded:
+            queue = name_of(await self._sight.queues(ctx.access), job)
+            check_priority(name, queue, ctx.access.terms_in(queue))
 
     async def _planned(
         self, view: JobView, event: Event, amendment: Amendment, *, instead: str, guards: tuple[Guard, ...] = ()

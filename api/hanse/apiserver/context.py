@@ -1,7 +1,9 @@
 """Who calls, and until when: all that a service needs to know of a call's transport."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
+
+from hanse.apiserver.access.rights import Access, unbounded
 
 ANONYMOUS: Final = "anonymous"
 """The principal of everybody, while no credentials are configured."""
@@ -16,9 +18,11 @@ class CallContext:
         peer: the caller's address, for logs only.
         deadline_s: how long the caller waits from the start of the call, None for as long as the server does.
         trace: W3C traceparent of the caller, "" if there is none; it travels with the jobs that the call creates.
+        access: what the caller may do; everything, unless a server says otherwise.
     """
 
     principal: str = ANONYMOUS
     peer: str = ""
     deadline_s: float | None = None
     trace: str = ""
+    access: Access = field(default_factory=lambda: unbounded(ANONYMOUS))

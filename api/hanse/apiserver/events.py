@@ -10,14 +10,17 @@ from datetime import UTC, datetime
 from typing import Final
 
 from hanse.api.v1 import event_service_pb2
+from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.context import CallContext
-from hanse.apiserver.lookup import find_job, read_found
+from hanse.apiserver.lookup import read_found
 from hanse.apiserver.past_events import completed, from_record
 from hanse.apiserver.ports import EventMemory, EventPage, FleetView
 from hanse.apiserver.rows import JobReader, JobRow
+from hanse.apiserver.seen import sees_all
+from hanse.apiserver.sight import Sight
 from hanse.apiserver.suggest import did_you_mean
 from hanse.model.errors import InvalidArgument, NotFound, OutOfRange, Unavailable
-from hanse.model.ids import JobId, PoolName
+from hanse.model.ids import JobId, PoolName, QueueUid
 from hanse.model.names import quoted
 from hanse.model.occurrence import EVENTS_PER_FETCH_MAX, Occurrence, OccurrenceKind, OccurrenceQuery
 from hanse.store.contract import Store
@@ -34,9 +37,12 @@ TOLD_KEPT_MAX: Final = 10 * EVENTS_PER_FETCH_MAX
 class EventService:
     """The methods of hanse.api.v1.EventService."""
 
-    def __init__(self, store: Store, reader: JobReader, memory: EventMemory | None, fleet: FleetView) -> None:
+    def __init__(
+        self, store: Store, reader: JobReader, sight: Sight, memory: EventMemory | None, fleet: FleetView
+    ) -> None:
         self._store = store
         self._reader = reader
+        self._sight = sight
         self._memory = memory
         self._fleet = fleet
 
@@ -53,11 +59,16 @@ class EventService:
         if self._memory is None:
             raise Unavailable("this server remembers no events; ask another replica", reason="NO_EVENTS")
         limit = _limit(request)
-        row = await self._row(request)
-        query = OccurrenceQuery(row.found.job if row else JobId(""), PoolName(request.pool), request.since_ms)
+        row = await self._row(ctx, request)
+        if request.pool:
+            ctx.access.require(Verb.VIEW_FEDERATION)
+        seen = None if row is not None or sees_all(ctx.access) else await self._seen(ctx)
+        job, pool = row.found.job if row else JobId(""), PoolName(request.pool)
+        query = OccurrenceQuery(job, pool, request.since_ms, seen)
         page = await self._memory.events(query, {}, deadline_s=PEERS_DEADLINE_S)
         self._check(request, page)
-        events = completed(row, page.events, request.since_ms) if row is not None else list(page.events)
+        kept = [event for event in page.events if query.holds(event)]
+        events = completed(row, kept, request.since_ms) if row is not None else kept
         left_out = page.more or len(events) > limit
         yield await self._response(events[-limit:], page, older_left_out=left_out)
         if request.follow and not (row is not None and _end(events)):
@@ -74,7 +85,7 @@ class EventService:
                 await memory.news()
             row = await self._ended(query.job)
             before, page = page, await memory.events(query, page.cursors, deadline_s=PEERS_DEADLINE_S)
-            events = told.news(page.events)
+            events = told.news(event for event in page.events if query.holds(event))
             if over and row is not None and not _end(events):
                 # The replica that saw the end is gone, or late: the record tells it.
                 events = [*events, *(e for e in from_record(row) if e.kind is OccurrenceKind.ENDED)]
@@ -97,14 +108,19 @@ class EventService:
 
     # ---- what is asked for ----------------------------------------------------------------------------------
 
-    async def _row(self, request: event_service_pb2.TailEventsRequest) -> JobRow | None:
+    async def _row(self, ctx: CallContext, request: event_service_pb2.TailEventsRequest) -> JobRow | None:
         """The job that is asked for, with its history; None if none is."""
         if request.job and request.pool:
             raise InvalidArgument("events of a job, or of a pool; not of both", reason="TOO_MANY", path="pool")
         if not request.job:
             return None
-        found = await find_job(self._store, request.job, queue=request.queue)
+        found = await self._sight.job(ctx.access, request.job, queue=request.queue)
         return (await self._reader.rows([found], past=True))[0]
+
+    async def _seen(self, ctx: CallContext) -> frozenset[QueueUid]:
+        """The queues of which a tenant is told; one that is made later is told of when they ask again."""
+        queues = await self._sight.queues(ctx.access)
+        return frozenset(QueueUid(stored.value.uid) for stored in queues.values())
 
     async def _ended(self, job: JobId) -> JobRow | None:
         """A job that has ended; None for one that has not, or for none."""

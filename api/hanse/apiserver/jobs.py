@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from hanse.api.v1 import explanation_pb2, job_pb2, job_service_pb2
+from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.changes import JobChanger
 from hanse.apiserver.commands import exec_responses, started
 from hanse.apiserver.context import CallContext
@@ -14,7 +15,6 @@ from hanse.apiserver.holds import with_holds
 from hanse.apiserver.job_messages import add_nodes, explanation_message, job_message
 from hanse.apiserver.listing import JobLister
 from hanse.apiserver.logs import log_responses, pod_of, tail_lines
-from hanse.apiserver.lookup import find_job
 from hanse.apiserver.ports import (
     AGENT_DEADLINE_S,
     NEAREST_POOLS_MAX,
@@ -22,11 +22,14 @@ from hanse.apiserver.ports import (
     EventMemory,
     Explainer,
     Explanation,
+    FleetView,
     PartAt,
 )
 from hanse.apiserver.requests import Requests
 from hanse.apiserver.retries import Retrier
 from hanse.apiserver.rows import Found, JobReader, JobRow
+from hanse.apiserver.seen import hidden_pools, seen_by, sees_all
+from hanse.apiserver.sight import Sight
 from hanse.apiserver.submissions import Submitter
 from hanse.apiserver.watches import JobWatcher
 from hanse.apiserver.writes import WRITE_TRIES_MAX, Writer, gave_up
@@ -50,7 +53,8 @@ _Batch: TypeAlias = asyncio.Task[job_service_pb2.SubmitJobsResponse]
 
 
 class JobService:
-    """The methods of hanse.api.v1.JobService; `reader` joins what the store holds of jobs, for other services too."""
+    """The methods of hanse.api.v1.JobService; `reader` joins what the store holds of jobs, `sight` finds them for a
+    caller; both also for other services."""
 
     def __init__(
         self,
@@ -59,6 +63,7 @@ class JobService:
         requests: Requests,
         writer: Writer,
         *,
+        fleet: FleetView,
         explainer: Explainer | None,
         details: AgentDetails | None,
         clock: Clock,
@@ -69,16 +74,18 @@ class JobService:
         self._store = store
         self._submitter = submitter
         self._requests = requests
+        self._fleet = fleet
         self._explainer = explainer
         self._details = details
         self._clock = clock
         self._write_id = write_id
         self._traces = traces
         self.reader = self._reader = JobReader(store)
-        self._lister = JobLister(store, self._reader)
-        self._watcher = JobWatcher(store, self._reader, clock)
-        self._changer = JobChanger(store, writer, self._reader, clock=clock, write_id=write_id)
-        self._retrier = Retrier(store, submitter, requests, self._reader, clock, events)
+        self.sight = self._sight = Sight(store, self._reader)
+        self._lister = JobLister(store, self._reader, self._sight)
+        self._watcher = JobWatcher(store, self._reader, self._sight, clock)
+        self._changer = JobChanger(store, writer, self._reader, self._sight, clock=clock, write_id=write_id)
+        self._retrier = Retrier(store, submitter, requests, self._reader, self._sight, clock, events)
 
     # ---- submitting -----------------------------------------------------------------------------------------
 
@@ -140,7 +147,7 @@ class JobService:
     async def get_job(self, ctx: CallContext, request: job_service_pb2.GetJobRequest) -> job_pb2.Job:
         """One job, with its history; its nodes if they are asked for."""
         full = request.view != job_service_pb2.JOB_VIEW_BASIC
-        row = await self._row(await find_job(self._store, request.job, queue=request.queue), specs=full)
+        row = await self._row(await self._sight.job(ctx.access, request.job, queue=request.queue), specs=full)
         message = job_message(row, full=full, attempts=True)
         if request.nodes:
             await self._add_nodes(ctx, row, message)
@@ -150,26 +157,27 @@ class JobService:
         self, ctx: CallContext, request: job_service_pb2.ListJobsRequest
     ) -> job_service_pb2.ListJobsResponse:
         """One page of jobs."""
-        return await self._lister.page(request)
+        return await self._lister.page(ctx, request)
 
     async def watch_jobs(
         self, ctx: CallContext, request: job_service_pb2.WatchJobsRequest
     ) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
         """News of jobs."""
-        async for response in self._watcher.watch(request):
+        async for response in self._watcher.watch(ctx, request):
             yield response
 
     async def explain_job(
         self, ctx: CallContext, request: job_service_pb2.ExplainJobRequest
     ) -> explanation_pb2.Explanation:
         """Why a job waits, or why it went where it went."""
-        row = await self._row(await find_job(self._store, request.job, queue=request.queue), specs=True)
+        row = await self._row(await self._sight.job(ctx.access, request.job, queue=request.queue), specs=True)
         if self._explainer is None or row.spec is None:
             what = "no scheduler runs beside this server" if row.spec else "the job's spec is no longer kept"
             answer = Explanation(f"{row.head.name}: {what}", row.found.state.reason)
             return explanation_message(row, with_holds(row, answer))
         spec = spec_from_wire(row.spec)
         answer = await self._explainer.explain(row.found.job, spec, row.found.state)
+        answer = seen_by(answer, hidden_pools(ctx.access, self._fleet.pools()))
         if not request.without_nodes:
             answer = await self._with_lines(ctx, row, spec, answer)
         return explanation_message(row, with_holds(row, answer))
@@ -179,7 +187,8 @@ class JobService:
     ) -> AsyncIterator[job_service_pb2.TailLogsResponse]:
         """Lines of one pod."""
         lines = tail_lines(request.tail_lines)
-        row = await self._row(await find_job(self._store, request.job, queue=request.queue), specs=True)
+        found = await self._sight.job(ctx.access, request.job, queue=request.queue, verb=Verb.LOGS)
+        row = await self._row(found, specs=True)
         pod = pod_of(row, request)
         if self._details is None:
             raise Unavailable("no agent is attached to this server; ask another replica", reason="NO_AGENTS")
@@ -191,7 +200,8 @@ class JobService:
     ) -> AsyncIterator[job_service_pb2.ExecJobResponse]:
         """A command in one pod."""
         start = await started(requests)
-        row = await self._row(await find_job(self._store, start.job, queue=start.queue), specs=True)
+        found = await self._sight.job(ctx.access, start.job, queue=start.queue, verb=Verb.EXEC)
+        row = await self._row(found, specs=True)
         pod = pod_of(row, start)
         if self._details is None:
             raise Unavailable("no agent is attached to this server; ask another replica", reason="NO_AGENTS")
@@ -215,14 +225,15 @@ class JobService:
         add_nodes(message, answer)
 
     async def _with_lines(self, ctx: CallContext, row: JobRow, spec: JobSpec, answer: Explanation) -> Explanation:
-        """What agents know: of a job that waits those of the nearest pools, of one that is placed its own."""
+        """What agents know: of a job that waits those of the nearest pools, for who sees all of them; of one that is
+        placed its own."""
         if self._details is None:
             return answer
         job, state, deadline_s = row.found.job, row.found.state, agent_deadline_s(ctx)
         parts = [PartAt(part.part, part.pool) for part in row.parts]
         nearest = [verdict.pool for verdict in answer.pools if not verdict.fits][:NEAREST_POOLS_MAX]
         lines: Mapping[PoolName, tuple[str, ...]] = {}
-        if state.state is State.PENDING and nearest:
+        if state.state is State.PENDING and nearest and sees_all(ctx.access):
             lines = await self._details.explain_nodes(job, spec, nearest, deadline_s=deadline_s)
         elif state.state is not State.PENDING and parts:
             lines = await self._details.explain_placed(job, state.attempt, parts, deadline_s=deadline_s)
@@ -260,8 +271,8 @@ class JobService:
         for _ in range(WRITE_TRIES_MAX):
             record = await self._requests.find(wanted)
             if record is not None:
-                return await self._cancelled(JobId(record.value.answer))
-            found = await find_job(self._store, request.job, queue=request.queue)
+                return await self._cancelled(ctx, JobId(record.value.answer))
+            found = await self._sight.job(ctx.access, request.job, queue=request.queue, verb=Verb.CHANGE)
             note = await self._requests.record(wanted, answer=found.job)
             try:
                 moved = await commit_move(
@@ -279,19 +290,19 @@ class JobService:
             except Unavailable:
                 # The guard on the record may be what fails: the same request, on its way twice.
                 continue
-            return await self._after_cancel(found.job, moved)
+            return await self._after_cancel(ctx, found.job, moved)
         raise gave_up(unknown=True)
 
-    async def _after_cancel(self, job: JobId, moved: MoveResult) -> job_pb2.Job:
-        message = await self._cancelled(job)
+    async def _after_cancel(self, ctx: CallContext, job: JobId, moved: MoveResult) -> job_pb2.Job:
+        message = await self._cancelled(ctx, job)
         if isinstance(moved, MoveDone) and moved.state.state.terminal:
             self._traces.ended(job, moved.state, scope="api", now_ms=self._clock.now_ms())
         if isinstance(moved, Illegal) and message.status.state != job_pb2.JOB_STATE_CANCELLED:
             raise FailedPrecondition(f"{moved.why}; nothing to cancel", reason="JOB_ENDED", path="job")
         return message
 
-    async def _cancelled(self, job: JobId) -> job_pb2.Job:
-        row = await self._row(await find_job(self._store, job), specs=False)
+    async def _cancelled(self, ctx: CallContext, job: JobId) -> job_pb2.Job:
+        row = await self._row(await self._sight.job(ctx.access, job), specs=False)
         return job_message(row, full=False, attempts=True)
 
 

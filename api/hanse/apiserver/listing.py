@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from hanse.api.v1 import job_service_pb2
-from hanse.apiserver.catalog import read_queue, read_queues
+from hanse.apiserver.access.rights import Access
+from hanse.apiserver.access.verbs import Verb
+from hanse.apiserver.context import CallContext
 from hanse.apiserver.job_messages import job_message
 from hanse.apiserver.lookup import found_of, read_found
 from hanse.apiserver.pages import PageToken, invalid_token, page_size, read_token, write_token
 from hanse.apiserver.rows import Found, JobReader
+from hanse.apiserver.sight import Sight
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import QueueUid
 from hanse.model.lifecycle import State
@@ -58,11 +61,14 @@ _Span: TypeAlias = tuple[tuple[str, str], ...]
 class JobLister:
     """Answers ListJobs."""
 
-    def __init__(self, store: Store, reader: JobReader) -> None:
+    def __init__(self, store: Store, reader: JobReader, sight: Sight) -> None:
         self._store = store
         self._reader = reader
+        self._sight = sight
 
-    async def page(self, request: job_service_pb2.ListJobsRequest) -> job_service_pb2.ListJobsResponse:
+    async def page(
+        self, ctx: CallContext, request: job_service_pb2.ListJobsRequest
+    ) -> job_service_pb2.ListJobsResponse:
         """One page.
 
         Raises:
@@ -73,7 +79,7 @@ class JobLister:
         token = read_token(request.page_token, request)
         size = page_size(request.page_size, default=PAGE_SIZE_DEFAULT, most=PAGE_SIZE_MAX)
         wanted = read_filter(request)
-        span = await self._span(request.queue, wanted)
+        span = await self._span(ctx.access, request.queue, wanted)
         found, token = await self._scan(span, wanted, token, size)
         full = request.view == job_service_pb2.JOB_VIEW_FULL
         rows = await self._reader.rows(found, specs=full)
@@ -83,12 +89,12 @@ class JobLister:
             revision=token.revision,
         )
 
-    async def _span(self, queue: str, wanted: Filter) -> _Span:
-        """The ranges of keys to scan, in order."""
+    async def _span(self, access: Access, queue: str, wanted: Filter) -> _Span:
+        """The ranges of keys to scan, in order: none of a queue that the caller does not see."""
         if queue:
-            uids = [(await read_queue(self._store, queue)).value.uid]
-        elif wanted.name_prefix:
-            uids = sorted(stored.value.uid for stored in (await read_queues(self._store)).values())
+            uids = [(await self._sight.queue(access, queue)).value.uid]
+        elif wanted.name_prefix or not access.everywhere(Verb.VIEW):
+            uids = sorted(stored.value.uid for stored in (await self._sight.queues(access)).values())
         else:
             return ((keys.STATES, prefix_end(keys.STATES)),)
         starts = [_start(QueueUid(uid), wanted) for uid in uids]

@@ -6,19 +6,19 @@ prefix that leads to several names, or to one name in several queues, is refused
 cancel somebody else's work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
-from hanse.apiserver.catalog import read_queue, read_queues
+from hanse.apiserver.catalog import Stored, queue_not_found, read_queue, read_queues
 from hanse.apiserver.rows import Found
 from hanse.apiserver.suggest import listed
 from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound
-from hanse.model.ids import JobId, QueueUid, is_job_id
+from hanse.model.ids import JobId, QueueName, QueueUid, is_job_id, read_queue_of
 from hanse.model.names import SUBDOMAIN_CHARS_MAX, is_subdomain, quoted
 from hanse.store import keys
 from hanse.store.contract import READ_KEYS_MAX, KeyValue, Store, prefix_end
-from hanse.store.schema import decode_state
+from hanse.store.schema import QueueValue, decode_state
 
 GONE_HINT: Final = "one that ended a while ago is in the archive: the files in the replicas' `archive_dir`"
 
@@ -33,8 +33,15 @@ class _Named:
     queue: str
 
 
-async def find_job(store: Store, text: str, *, queue: str = "") -> Found:
+Queues: TypeAlias = Mapping[QueueName, Stored[QueueValue]]
+
+
+async def find_job(store: Store, text: str, *, queue: str = "", seen: Queues | None = None) -> Found:
     """The job that is meant, with its state as it is now.
+
+    Args:
+        seen: the queues that whoever asks may see; None for all. What lies in others is not looked at, so that it
+            makes no difference, also none of time, whether it exists.
 
     Raises:
         NotFound: reason JOB_NOT_FOUND or QUEUE_NOT_FOUND.
@@ -44,14 +51,16 @@ async def find_job(store: Store, text: str, *, queue: str = "") -> Found:
     if not text:
         raise InvalidArgument("no job is named; give its id or name", reason="JOB_MISSING", path="job")
     if is_job_id(text) and "/" not in text:
-        found = await read_found(store, [JobId(text)])
+        job = JobId(text)
+        there = seen is None or any(stored.value.uid == read_queue_of(job) for stored in seen.values())
+        found = await read_found(store, [job]) if there else []
         if found:
             return found[0]
     if not _may_begin_a_name(text):
         raise InvalidArgument(
             f"{quoted(text)} is neither an id nor the beginning of a name", reason="NAME_INVALID", path="job"
         )
-    return await _newest(store, _one_name(text, await _named(store, text, queue)))
+    return await _newest(store, _one_name(text, await _named(store, text, queue, seen)))
 
 
 async def read_found(store: Store, jobs: Sequence[JobId]) -> list[Found]:
@@ -73,13 +82,15 @@ def _may_begin_a_name(text: str) -> bool:
     return len(text) <= SUBDOMAIN_CHARS_MAX and is_subdomain(text.rstrip(".-") or "/")
 
 
-async def _named(store: Store, text: str, queue: str) -> list[_Named]:
-    """Jobs of that very name, else jobs whose names begin so; in one queue or in all."""
-    if queue:
-        queues = {queue: (await read_queue(store, queue)).value}
-    else:
-        queues = {str(name): stored.value for name, stored in (await read_queues(store)).items()}
-    uids = {name: QueueUid(queues[name].uid) for name in sorted(queues)}
+async def _named(store: Store, text: str, queue: str, seen: Queues | None) -> list[_Named]:
+    """Jobs of that very name, else jobs whose names begin so; in one queue or in all that are seen."""
+    if queue and seen is None:
+        seen = {QueueName(queue): await read_queue(store, queue)}
+    queues = await read_queues(store) if seen is None else seen
+    if queue and queue not in queues:
+        raise queue_not_found(queue, list(queues))
+    names: list[QueueName] = [QueueName(queue)] if queue else sorted(queues)
+    uids = {str(name): QueueUid(queues[name].value.uid) for name in names}
     for prefix in (f"{text}/", text):
         found = [one for name, uid in uids.items() for one in await _named_in(store, prefix, name, uid)]
         if found:

@@ -1,17 +1,19 @@
 """PoolService as coroutines on messages. Figures come from the replica's view; settings are written to the store."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 import msgspec
 
 from hanse.api.v1 import pool_pb2, pool_service_pb2
+from hanse.apiserver.access.rights import Access
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.leaving import check_order, left_already, ordered, readmission
 from hanse.apiserver.pages import PageToken, page_size, read_token, write_token
 from hanse.apiserver.ports import FleetView, PoolDrain, PoolLeave, PoolView
 from hanse.apiserver.requests import Request
+from hanse.apiserver.seen import seen_pools
 from hanse.apiserver.shapes import shape_message
 from hanse.apiserver.suggest import did_you_mean
 from hanse.apiserver.writes import PlannedWrite, Writer
@@ -42,7 +44,7 @@ class PoolService:
 
     async def get_pool(self, ctx: CallContext, request: pool_service_pb2.GetPoolRequest) -> pool_pb2.Pool:
         """One pool; its shape if it is asked for and known."""
-        view = self._view(request.name)
+        view = self._view(ctx.access, request.name)
         message = pool_message(view)
         if request.shape and view.shape is not None:
             message.shape.CopyFrom(shape_message(view.shape))
@@ -54,7 +56,8 @@ class PoolService:
         """Pools by name."""
         token = read_token(request.page_token, request)
         size = page_size(request.page_size, default=POOLS_PAGE_SIZE_MAX, most=POOLS_PAGE_SIZE_MAX)
-        views = [view for view in sorted(self._fleet.pools(), key=lambda v: v.name) if view.name > token.after]
+        seen = sorted(seen_pools(ctx.access, self._fleet.pools()), key=lambda v: v.name)
+        views = [view for view in seen if view.name > token.after]
         more = len(views) > size
         return pool_service_pb2.ListPoolsResponse(
             pools=[pool_message(view) for view in views[:size]],
@@ -69,7 +72,7 @@ class PoolService:
         version = self._fleet.version()
         first = True
         while True:
-            now = {view.name: pool_message(view) for view in self._fleet.pools()}
+            now = {view.name: pool_message(view) for view in seen_pools(ctx.access, self._fleet.pools())}
             changed = [m for name, m in sorted(now.items()) if not _same(known.get(name), m)]
             removed = sorted(name for name in known if name not in now)
             if changed or removed or first:
@@ -184,16 +187,17 @@ class PoolService:
             kv = (await self._store.read([keys.pool_config(pool)])).items.get(keys.pool_config(pool))
             if kv is not None:
                 return kv, (await self._store.range(keys.heads(pool), prefix_end(keys.heads(pool)))).items
-        raise self._not_found(name)
+        raise self._not_found(name, self._fleet.pools())
 
-    def _view(self, name: str) -> PoolView:
-        view = next((v for v in self._fleet.pools() if v.name == name), None)
+    def _view(self, access: Access, name: str) -> PoolView:
+        seen = seen_pools(access, self._fleet.pools())
+        view = next((v for v in seen if v.name == name), None)
         if view is None:
-            raise self._not_found(name)
+            raise self._not_found(name, seen)
         return view
 
-    def _not_found(self, name: str) -> NotFound:
-        hint = did_you_mean(name, (view.name for view in self._fleet.pools()))
+    def _not_found(self, name: str, seen: Sequence[PoolView]) -> NotFound:
+        hint = did_you_mean(name, (view.name for view in seen))
         return NotFound(
             f"pool {quoted(name)} does not exist{hint} (`hanse pools` lists them)",
             reason="POOL_NOT_FOUND",

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from hanse.api.v1 import queue_pb2, queue_service_pb2
+from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.catalog import (
     Stored,
     queue_not_found,
@@ -28,6 +29,7 @@ from hanse.apiserver.pending import count
 from hanse.apiserver.ports import FleetView
 from hanse.apiserver.references import check_aliases, check_cohort, check_flavors, check_revision
 from hanse.apiserver.requests import Request
+from hanse.apiserver.sight import Sight
 from hanse.apiserver.writes import WRITE_TRIES_MAX, PlannedWrite, Writer, gave_up
 from hanse.kit.clock import Clock
 from hanse.model.errors import AlreadyExists, FailedPrecondition
@@ -47,15 +49,16 @@ JOBS_COUNTED_MAX: Final = 200_000
 class QueueService:
     """The methods of hanse.api.v1.QueueService."""
 
-    def __init__(self, store: Store, writer: Writer, fleet: FleetView, clock: Clock) -> None:
+    def __init__(self, store: Store, writer: Writer, sight: Sight, fleet: FleetView, clock: Clock) -> None:
         self._store = store
         self._writer = writer
+        self._sight = sight
         self._fleet = fleet
         self._clock = clock
 
     async def get_queue(self, ctx: CallContext, request: queue_service_pb2.GetQueueRequest) -> queue_pb2.Queue:
         """One queue, with what is in it. Raises NotFound."""
-        stored = await self._queue(request.name)
+        stored = await self._sight.queue(ctx.access, request.name, path="name")
         message = stored_to_wire(request.name, stored)
         message.holder = await named_holder(self._store, stored.value.queue(QueueName(request.name)))
         return await self._with_status(message)
@@ -66,7 +69,7 @@ class QueueService:
         """Queues by name."""
         token = read_token(request.page_token, request)
         size = page_size(request.page_size, default=PAGE_SIZE_DEFAULT, most=PAGE_SIZE_MAX)
-        queues = await read_queues(self._store)
+        queues = await self._sight.queues(ctx.access)
         names = sorted(name for name in queues if name > token.after)
         messages = [stored_to_wire(name, queues[name]) for name in names[:size]]
         if request.status:
@@ -124,7 +127,7 @@ class QueueService:
         """Bind nothing more of a queue. Raises NotFound."""
 
         async def plan(_: Request) -> PlannedWrite[queue_pb2.Queue]:
-            stored = await self._queue(request.name)
+            stored = await self._holdable(ctx, request.name)
             return _rewritten(request.name, stored, msgspec.structs.replace(stored.value, held=True))
 
         return await self._writer.write(ctx, "HoldQueue", request, plan, queue_pb2.Queue)
@@ -135,7 +138,7 @@ class QueueService:
         """Bind jobs of a queue again. Raises NotFound."""
 
         async def plan(_: Request) -> PlannedWrite[queue_pb2.Queue]:
-            stored = await self._queue(request.name)
+            stored = await self._holdable(ctx, request.name)
             return _rewritten(request.name, stored, msgspec.structs.replace(stored.value, held=False))
 
         return await self._writer.write(ctx, "ReleaseQueue", request, plan, queue_pb2.Queue)
@@ -216,6 +219,12 @@ class QueueService:
         if not is_subdomain(name):
             raise queue_not_found(name, await read_queue_names(self._store), path="name")
         return await read_queue(self._store, name)
+
+    async def _holdable(self, ctx: CallContext, name: str) -> Stored[QueueValue]:
+        """A queue that the caller may hold. Raises NotFound if they do not see it, PermissionDenied."""
+        stored = await self._sight.queue(ctx.access, name, path="name")
+        ctx.access.require(Verb.HOLD_QUEUE, name)
+        return stored
 
     async def _check(self, queue: Queue) -> None:
         check_flavors(queue.quotas, await read_flavors(self._store), path="queue.quotas")

@@ -9,14 +9,16 @@ answers then, before anybody looks what the name means.
 """
 
 from hanse.api.v1 import job_pb2, job_service_pb2, job_spec_pb2
+from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.batches import Memo, id_of, memo_of
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.drafts import Origin
 from hanse.apiserver.job_messages import job_message
-from hanse.apiserver.lookup import find_job, read_found
+from hanse.apiserver.lookup import read_found
 from hanse.apiserver.ports import EventMemory
 from hanse.apiserver.requests import Request, Requests
 from hanse.apiserver.rows import Found, JobReader
+from hanse.apiserver.sight import Sight
 from hanse.apiserver.submissions import Submitter
 from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
@@ -38,6 +40,7 @@ class Retrier:
         submitter: Submitter,
         requests: Requests,
         reader: JobReader,
+        sight: Sight,
         clock: Clock,
         events: EventMemory | None,
     ) -> None:
@@ -45,6 +48,7 @@ class Retrier:
         self._submitter = submitter
         self._requests = requests
         self._reader = reader
+        self._sight = sight
         self._clock = clock
         self._events = events
 
@@ -61,11 +65,11 @@ class Retrier:
         record = await self._requests.find(request)
         if record is not None and memo_of(record).stored:
             return await self._stored(_id(request, memo_of(record)))
-        old = await self._ended(message)
+        old = await self._ended(ctx, message)
         spec = await self._spec(old)
         origin = Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms(), retry_of=old)
         batch = job_service_pb2.SubmitJobsRequest(jobs=[spec])
-        answer = (await self._submitter.store(request, batch, origin)).jobs[0]
+        answer = (await self._submitter.store(request, batch, origin, ctx.access)).jobs[0]
         if answer.HasField("error"):
             raise error_from_wire(answer.error)
         metrics.JOB_CHANGES.add(1, "retry")
@@ -74,9 +78,9 @@ class Retrier:
             self._events.retried(old, JobId(new.id), new.revision)
         return new
 
-    async def _ended(self, message: job_service_pb2.RetryJobRequest) -> JobId:
+    async def _ended(self, ctx: CallContext, message: job_service_pb2.RetryJobRequest) -> JobId:
         """The job that is meant, if it may be tried again."""
-        found = await find_job(self._store, message.job, queue=message.queue)
+        found = await self._sight.job(ctx.access, message.job, queue=message.queue, verb=Verb.CHANGE)
         state = found.state.state
         if not state.terminal:
             raise FailedPrecondition(

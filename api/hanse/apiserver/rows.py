@@ -41,13 +41,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a list needs of a spec, and the id of the job that it tries again."""
+    """What a list needs of a spec, the id of the job that it tries again, and who submitted it."""
 
     name: str
     queue: str
     labels: Mapping[str, str]
     priority_class: str = ""
     retry_of: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +122,13 @@ class JobReader:
                 stored = _spec(read.items.get(keys.spec(job)))
                 if stored is not None:
                     found[job] = stored.message
-                    self.remember(job, stored.message, stored.retry_of)
+                    self.remember(job, stored.message, stored.retry_of, stored.owner)
         return found
 
-    def remember(self, job: JobId, message: job_spec_pb2.JobSpec, retry_of: str) -> None:
+    def remember(self, job: JobId, message: job_spec_pb2.JobSpec, retry_of: str, owner: str) -> None:
         """This is the spec of a job, as it was stored or read a moment ago."""
-        self._heads[job] = Head(message.name, message.queue, dict(message.labels), message.priority_class, retry_of)
+        labels = dict(message.labels)
+        self._heads[job] = Head(message.name, message.queue, labels, message.priority_class, retry_of, owner)
         self._heads.move_to_end(job)
         while len(self._heads) > HEADS_KEPT_MAX:
             self._heads.popitem(last=False)
@@ -163,6 +165,7 @@ class _Spec:
 
     message: job_spec_pb2.JobSpec
     retry_of: str
+    owner: str
 
 
 def _spec(kv: KeyValue | None) -> _Spec | None:
@@ -170,6 +173,6 @@ def _spec(kv: KeyValue | None) -> _Spec | None:
         return None
     try:
         envelope = decode_spec(kv.value)
-        return _Spec(job_spec_pb2.JobSpec.FromString(envelope.spec), envelope.retry_of)
+        return _Spec(job_spec_pb2.JobSpec.FromString(envelope.spec), envelope.retry_of, envelope.principal)
     except (zlib.error, msgspec.DecodeError, DecodeError):
         return None

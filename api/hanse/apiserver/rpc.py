@@ -4,15 +4,16 @@ One handler for each method is made from the protos' descriptors, so a method is
 and a service that lacks one fails at start. A failed call carries a `google.rpc.Status` with an ErrorInfo: the
 reason, and the field path and line as metadata.
 
-Limits are checked here, before a service sees a call: who calls, how many calls and streams are in progress, and how
-long a call may take. A watcher that is too slow to take what is sent to it is cut off and told to resume.
+What can be is checked here, before a service sees a call: who calls, whether their rights are enough, how many calls
+and streams are in progress, and how long a call may take. Whoever holds a stream open is looked at again and again. A
+watcher that is too slow to take what is sent to it is cut off and told to resume.
 """
 
 import asyncio
 import logging
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import Any, Final, TypeAlias, TypeVar
 
 import grpc
@@ -22,14 +23,17 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
+from hanse.apiserver.access.callers import AUTHORIZATION, Callers
+from hanse.apiserver.access.rights import Access
+from hanse.apiserver.access.rules import RULES, Rule
 from hanse.apiserver.context import CallContext
-from hanse.apiserver.credentials import UNAUTHENTICATED, Credentials
+from hanse.apiserver.credentials import UNAUTHENTICATED
 from hanse.apiserver.failures import told
 from hanse.apiserver.settings import ApiSettings
 from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
 from hanse.kit.tls import identity_of
-from hanse.model.errors import HanseError, ResourceExhausted
+from hanse.model.errors import HanseError, ResourceExhausted, Unavailable
 from hanse.wire.errors import DOMAIN, code_of
 from hanse.wire.errors import UNAUTHENTICATED as UNAUTHENTICATED_CODE
 
@@ -39,6 +43,9 @@ Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 STATUS_DETAILS_KEY: Final = "grpc-status-details-bin"
 DETAIL_CHARS_MAX: Final = 2_048
 """Of the message of an error: it travels in a header, and headers have a limit of their own."""
+
+RIGHTS_LOOK_S: Final = 5.0
+"""How often whoever holds a stream open is looked at again: a right that was taken away lasts no longer."""
 
 _TRACEPARENT: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
@@ -50,10 +57,10 @@ log = logging.getLogger(__name__)
 class Gate:
     """What every call passes: credentials, limits, deadlines."""
 
-    def __init__(self, settings: ApiSettings, credentials: Credentials, clock: Clock) -> None:
+    def __init__(self, settings: ApiSettings, callers: Callers, clock: Clock) -> None:
         self.clock = clock
         self._settings = settings
-        self._credentials = credentials
+        self._callers = callers
         self._calls = 0
         self._streams = 0
 
@@ -62,18 +69,53 @@ class Gate:
         """How long a watcher may take for one response."""
         return self._settings.watch_write_deadline_s
 
-    def enter(self, context: Context) -> CallContext:
-        """Who calls. Raises PermissionDenied."""
-        metadata = {key: value for key, value in context.invocation_metadata() or () if isinstance(value, str)}
-        shown = identity_of(context.auth_context()) if self._credentials.certificates else None
+    async def enter(self, context: Context, rule: Rule) -> CallContext:
+        """Who calls, and with which rights. Raises PermissionDenied."""
+        access = await self._access(context)
+        rule.check(access)
         left_s = context.time_remaining()
-        trace = metadata.get("traceparent", "")
+        trace = next(iter(_sent(context, "traceparent")), "")
         return CallContext(
-            principal=self._credentials.principal(metadata.get("authorization", ""), shown),
+            principal=access.principal,
+            access=access,
             peer=context.peer(),
             deadline_s=None if left_s is None or left_s > self._settings.call_deadline_s else max(0.0, left_s),
             trace=trace if _TRACEPARENT.fullmatch(trace) else "",
         )
+
+    async def _access(self, context: Context) -> Access:
+        shown = identity_of(context.auth_context()) if self._callers.certificates else None
+        return await self._callers.caller(_sent(context, AUTHORIZATION), shown)
+
+    @asynccontextmanager
+    async def kept(self, context: Context, ctx: CallContext) -> AsyncIterator[None]:
+        """Ends the block once its caller has not the rights any more with which they came."""
+        if self._callers.open:
+            yield
+            return
+        task, lost = asyncio.current_task(), list[HanseError]()
+        assert task is not None
+
+        async def look() -> None:
+            while not lost:
+                await asyncio.sleep(RIGHTS_LOOK_S)
+                try:
+                    if await self._access(context) != ctx.access:
+                        what = "your rights have changed meanwhile; call again"
+                        lost.append(Unavailable(what, reason="RIGHTS_CHANGED"))
+                except HanseError as error:
+                    lost.append(error)
+            task.cancel()
+
+        looking = asyncio.create_task(look(), name="api-rights")
+        try:
+            yield
+        except asyncio.CancelledError:
+            if not lost or task.uncancel():
+                raise
+            raise lost[0] from None
+        finally:
+            looking.cancel()
 
     def timeout_s(self, ctx: CallContext) -> float:
         """How long a unary call may take."""
@@ -107,6 +149,11 @@ class Gate:
             self._streams -= 1
 
 
+def _sent(context: Context, name: str) -> list[str]:
+    """Every value of a metadata key: who sends two of one shall not choose which is looked at."""
+    return [value for key, value in context.invocation_metadata() or () if key == name and isinstance(value, str)]
+
+
 def handlers(descriptor: ServiceDescriptor, service: object, gate: Gate) -> grpc.GenericRpcHandler:
     """Handlers for every method of a service; `service` has a coroutine or an async generator for each."""
     return grpc.method_handlers_generic_handler(
@@ -121,28 +168,29 @@ def method_name(name: str) -> str:
 
 def _handler(method: MethodDescriptor, service: object, gate: Gate) -> "grpc.RpcMethodHandler[Any, Any]":
     call = getattr(service, method_name(method.name))
+    rule = RULES[f"{method.containing_service.full_name}/{method.name}"]
     read = GetMessageClass(method.input_type).FromString
     write = GetMessageClass(method.output_type).SerializeToString
     match method.client_streaming, method.server_streaming:
         case False, False:
-            return grpc.unary_unary_rpc_method_handler(_unary(call, gate, method), read, write)
+            return grpc.unary_unary_rpc_method_handler(_unary(call, gate, method, rule), read, write)
         case False, True:
-            return grpc.unary_stream_rpc_method_handler(_streaming(call, gate), read, write)
+            return grpc.unary_stream_rpc_method_handler(_streaming(call, gate, rule), read, write)
         case True, True:
-            return grpc.stream_stream_rpc_method_handler(_streaming(call, gate), read, write)
+            return grpc.stream_stream_rpc_method_handler(_streaming(call, gate, rule), read, write)
         case _:
             raise NotImplementedError(f"{method.full_name} streams requests only; no method does")
 
 
 def _unary(
-    call: Callable[[CallContext, Message], Awaitable[Message]], gate: Gate, method: MethodDescriptor
+    call: Callable[[CallContext, Message], Awaitable[Message]], gate: Gate, method: MethodDescriptor, rule: Rule
 ) -> Callable[[Message, Context], Awaitable[Message]]:
     name = f"{method.containing_service.full_name}/{method.name}"
 
     async def handle(request: Message, context: Context) -> Message:
         begun_s, code = gate.clock.monotonic(), grpc.StatusCode.CANCELLED
         try:
-            ctx = gate.enter(context)
+            ctx = await gate.enter(context, rule)
             with gate.call():
                 async with asyncio.timeout(gate.timeout_s(ctx)):
                     answer = await call(ctx, request)
@@ -159,13 +207,13 @@ def _unary(
 
 
 def _streaming(
-    call: Callable[[CallContext, Any], AsyncIterator[Message]], gate: Gate
+    call: Callable[[CallContext, Any], AsyncIterator[Message]], gate: Gate, rule: Rule
 ) -> Callable[[Any, Context], Awaitable[None]]:
     async def handle(request: Any, context: Context) -> None:
         try:
-            ctx = gate.enter(context)
+            ctx = await gate.enter(context, rule)
             with gate.stream():
-                async with aclosing(call(ctx, request)) as responses:  # type: ignore[type-var]
+                async with gate.kept(context, ctx), aclosing(call(ctx, request)) as responses:  # type: ignore[type-var]
                     async for response in responses:
                         await _send(context, response, gate.write_deadline_s)
         except Exception as error:

@@ -6,6 +6,7 @@ from hanse.api.v1 import server_service_pb2
 from hanse.apiserver.catalog import read_all
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.ports import FleetView, Standing
+from hanse.apiserver.seen import seen_server, seen_status
 from hanse.apiserver.status import federation_status
 from hanse.kit.clock import Clock
 from hanse.model.errors import Unavailable
@@ -43,6 +44,9 @@ class ServerService:
         self, ctx: CallContext, request: server_service_pb2.GetServerInfoRequest
     ) -> server_service_pb2.ServerInfo:
         """The server and its federation."""
+        return seen_server(ctx.access, await self._info())
+
+    async def _info(self) -> server_service_pb2.ServerInfo:
         read = await self._store.read([keys.FEDERATION, keys.INCARNATION])
         return server_service_pb2.ServerInfo(
             version=self._identity.version,
@@ -61,8 +65,8 @@ class ServerService:
         """How the whole federation is. Raises Unavailable beside no replica."""
         if self._standing is None:
             raise Unavailable("no replica runs beside this server; ask another one", reason="NO_REPLICA")
-        info = await self.get_server_info(ctx, server_service_pb2.GetServerInfoRequest())
-        return await federation_status(info, self._fleet, self._standing)
+        status = await federation_status(await self._info(), self._fleet, self._standing)
+        return seen_status(ctx.access, status, self._fleet.pools())
 
 
 def _replica(kv: KeyValue) -> server_service_pb2.Replica:

@@ -82,6 +82,7 @@ class ApiServices:
             submitter,
             requests,
             writer,
+            fleet=view,
             explainer=explainer,
             details=details,
             clock=clock,
@@ -90,9 +91,9 @@ class ApiServices:
             events=events,
         )
         submitter.on_stored = self.jobs.reader.remember
-        self.events = EventService(store, self.jobs.reader, events, view)
+        self.events = EventService(store, self.jobs.reader, self.jobs.sight, events, view)
         self.pools = PoolService(store, writer, view, clock)
-        self.queues = QueueService(store, writer, view, clock)
+        self.queues = QueueService(store, writer, self.jobs.sight, view, clock)
         self.config = ConfigService(store, writer, Applier(store, writer, clock))
         self.server = ServerService(store, identity, clock, view, standing)
 

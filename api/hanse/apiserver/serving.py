@@ -24,7 +24,9 @@ from hanse.api.v1 import (
     queue_service_pb2,
     server_service_pb2,
 )
-from hanse.apiserver.credentials import Credentials, check_listen
+from hanse.apiserver.access.callers import Callers
+from hanse.apiserver.access.policy import CLOSED, TRUSTING
+from hanse.apiserver.credentials import Credentials, check_listen, is_loopback
 from hanse.apiserver.door import Door
 from hanse.apiserver.rpc import Gate, handlers
 from hanse.apiserver.services import ApiServices
@@ -80,6 +82,7 @@ async def serve(
     *,
     listen: str = DEFAULT_LISTEN,
     credentials: Credentials = NO_CREDENTIALS,
+    callers: Callers | None = None,
     tls: TlsFiles | None = None,
     beside: Callable[[grpc.aio.Server], None] = lambda server: None,
     ready: Callable[[], bool] | None = None,
@@ -89,6 +92,9 @@ async def serve(
     Args:
         services: of the API; None serves only what is beside it.
         listen: HOST:PORT; port 0 takes a free one.
+        credentials: who may call, if that is all there is to say: whoever they know may do everything on the
+            loopback, and nothing beyond it.
+        callers: who may call, and with which rights; instead of `credentials`.
         tls: the server's files; in clear without. Those who show certificates need no token for what is beside.
         beside: adds services of other packages to the same port (links, simulated clusters).
         ready: whether calls should be sent here, looked at again and again; None: always.
@@ -98,10 +104,11 @@ async def serve(
         InvalidArgument: reason TLS_INVALID.
         Unavailable: reason ADDRESS_UNUSABLE.
     """
-    check_listen(listen, credentials)
-    door = [Door(credentials)] if credentials.principals and not credentials.certificates else []
-    server = grpc.aio.server(options=_OPTIONS, interceptors=door)
-    names = _add(server, services, credentials)
+    policy = TRUSTING if is_loopback(listen.rpartition(":")[0]) else CLOSED
+    known = callers or Callers(lambda: credentials, lambda: policy)
+    check_listen(listen, open=known.open)
+    server = grpc.aio.server(options=_OPTIONS, interceptors=[Door(known)])
+    names = _add(server, services, known)
     beside(server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
@@ -121,11 +128,11 @@ async def serve(
         await server.stop(STOP_GRACE_S)
 
 
-def _add(server: grpc.aio.Server, services: ApiServices | None, credentials: Credentials) -> list[str]:
+def _add(server: grpc.aio.Server, services: ApiServices | None, callers: Callers) -> list[str]:
     """Serve the API; the names of its services."""
     if services is None:
         return []
-    gate = Gate(services.settings, credentials, services.clock)
+    gate = Gate(services.settings, callers, services.clock)
     for descriptor, service in services_of(services):
         server.add_generic_rpc_handlers((handlers(descriptor, service, gate),))
     return [descriptor.full_name for descriptor, _ in services_of(services)]

@@ -25,12 +25,14 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from hanse.api.v1 import job_service_pb2, job_spec_pb2
+from hanse.apiserver.access.rights import Access
+from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.batches import Memo, answer, check_batch, id_of, memo_of, named_twice, queue_full
 from hanse.apiserver.capacity import EmptyFleet
 from hanse.apiserver.catalog import Stored, read_aliases, read_queue_names, read_terms
@@ -40,6 +42,7 @@ from hanse.apiserver.drafts import Draft, Origin, draft, units
 from hanse.apiserver.pending import PendingCounts
 from hanse.apiserver.ports import FleetView
 from hanse.apiserver.requests import Record, Request, Requests, reused
+from hanse.apiserver.seen import hidden_pools
 from hanse.apiserver.settings import ApiSettings
 from hanse.apiserver.templates import Templates
 from hanse.apiserver.vetting import Accepted, World, vet
@@ -102,7 +105,8 @@ class Submitter:
     """Stores batches of jobs.
 
     Attributes:
-        on_stored: told of every job that was stored, with its spec and the id of the job that it tries again.
+        on_stored: told of every job that was stored, with its spec, the id of the job that it tries again, and who
+            submitted it.
     """
 
     def __init__(
@@ -123,7 +127,9 @@ class Submitter:
         self._settings = settings
         self._clock = clock
         self._rng = rng
-        self.on_stored: Callable[[JobId, job_spec_pb2.JobSpec, str], None] = lambda job, spec, retry_of: None
+        self.on_stored: Callable[[JobId, job_spec_pb2.JobSpec, str, str], None] = lambda job, spec, retry_of, owner: (
+            None
+        )
         self._empty = EmptyFleet()
         self._templates = Templates()
         self._pending = PendingCounts(store, clock, pending_max=settings.queue_pending_max)
@@ -141,13 +147,15 @@ class Submitter:
         check_batch(message)
         request = self._requests.request(ctx, METHOD, message)
         if message.validate_only:
-            memo, _ = await self._vet(message, await self._world(message))
+            memo, _ = await self._vet(message, await self._world(ctx.access, message))
             memo.stored = False
             return answer(request, message, memo)
-        return await self.store(request, message, Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms()))
+        return await self.store(
+            request, message, Origin(ctx.principal, request.id, ctx.trace, self._clock.now_ms()), ctx.access
+        )
 
     async def store(
-        self, request: Request, message: job_service_pb2.SubmitJobsRequest, origin: Origin
+        self, request: Request, message: job_service_pb2.SubmitJobsRequest, origin: Origin, access: Access
     ) -> job_service_pb2.SubmitJobsResponse:
         """Check and store the jobs of a message under a request of any method; raises as `submit`."""
         unknown = False
@@ -155,7 +163,7 @@ class Submitter:
             record = await self._requests.find(request)
             if record is not None and record.value.done and memo_of(record).stored:
                 return answer(request, message, memo_of(record), revision=record.revision)
-            found = await self._plan(message, request, origin, record, again=number > 0)
+            found = await self._plan(message, request, origin, record, access, again=number > 0)
             none_on_its_way = record is not None or (number == 0 and not request.repeatable)
             if not found.memo.stored and none_on_its_way:
                 return self._refused(request, message, found)
@@ -185,22 +193,33 @@ class Submitter:
         """Whatever waits for new jobs hears of them."""
         self._count(found)
         for one in found.drafts:
-            self.on_stored(one.job, message.jobs[one.index], origin.retry_of)
+            self.on_stored(one.job, message.jobs[one.index], origin.retry_of, origin.principal)
         self._tell(found, origin)
         _log_accepted(origin, found, revision)
 
     # ---- looking --------------------------------------------------------------------------------------------
 
-    async def _world(self, message: job_service_pb2.SubmitJobsRequest) -> World:
-        names = sorted({QueueName(spec.queue) for spec in message.jobs if is_subdomain(spec.queue)})
+    async def _world(self, access: Access, message: job_service_pb2.SubmitJobsRequest) -> World:
+        """What the jobs of a batch are measured by: of queues that the submitter does not see, nothing."""
+        asked = sorted({QueueName(spec.queue) for spec in message.jobs if is_subdomain(spec.queue)})
+        names = [name for name in asked if access.may(Verb.VIEW, name)]
         queues, terms = await asyncio.gather(self._queues(names), read_terms(self._store))
-        missing = [name for name in names if name not in queues]
+        missing = [name for name in asked if name not in queues]
         if not missing:
-            return World(queues, terms, self._fleet.offers(), self._empty, self._templates)
+            return self._measured(World(queues, terms, self._fleet.offers(), self._empty, self._templates), access)
         aliases, known = await asyncio.gather(read_aliases(self._store), read_queue_names(self._store))
-        meant = {name: aliases[name] for name in missing if name in aliases}
+        known = [name for name in known if access.may(Verb.VIEW, name)]
+        meant = {name: aliases[name] for name in missing if name in aliases and access.may(Verb.VIEW, aliases[name])}
         queues |= await self._queues(sorted(set(meant.values())))
-        return World(queues, terms, self._fleet.offers(), self._empty, self._templates, known, meant)
+        world = World(queues, terms, self._fleet.offers(), self._empty, self._templates, known, meant)
+        return self._measured(world, access)
+
+    def _measured(self, world: World, access: Access) -> World:
+        """The world of this submitter."""
+        if access.unbounded:
+            return world
+        hidden = hidden_pools(access, self._fleet.pools())
+        return replace(world, access=access, hidden=hidden)
 
     async def _queues(self, names: Sequence[QueueName]) -> dict[QueueName, Stored[QueueValue]]:
         read = await self._store.read([keys.queue(name) for name in names])
@@ -244,11 +263,12 @@ class Submitter:
         request: Request,
         origin: Origin,
         record: Record | None,
+        access: Access,
         *,
         again: bool,
     ) -> _Round:
         """What is to be done in this round."""
-        world = await self._world(message)
+        world = await self._world(access, message)
         before = memo_of(record) if record is not None else Memo(stored=False)
         if before.stored:
             memo, accepted = _resumed(message, before, world)

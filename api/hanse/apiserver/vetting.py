@@ -5,17 +5,20 @@ The order of the checks is that of the answers that help most: a misspelt queue 
 that queue's pools would know.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hanse.api.v1 import job_spec_pb2
+from hanse.apiserver.access.rights import Access, unbounded
+from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.capacity import EmptyFleet, NeverFits
 from hanse.apiserver.catalog import Stored, Terms, queue_not_found
 from hanse.apiserver.ports import PoolOffer
+from hanse.apiserver.queue_terms import check_terms
 from hanse.apiserver.suggest import did_you_mean, listed
 from hanse.apiserver.templates import Templates
 from hanse.model.errors import FailedPrecondition, HanseError, InvalidArgument, NotFound
-from hanse.model.ids import QueueName
+from hanse.model.ids import PoolName, QueueName
 from hanse.model.job import JobSpec
 from hanse.model.names import quoted
 from hanse.model.queue import Queue
@@ -33,6 +36,8 @@ class World:
         queue_names: every queue, for "did you mean"; read only if one is missing.
         meant: queues by the aliases of them that the batch names.
         found: queues that a job of the batch has named already.
+        access: of whoever submits; `queues` and `queue_names` hold only what they see.
+        hidden: pools that they do not see.
         levels: keys and aliases that a request may name; empty while no pool has told its levels.
     """
 
@@ -44,6 +49,8 @@ class World:
     queue_names: list[str] = field(default_factory=list)
     meant: Mapping[QueueName, QueueName] = field(default_factory=dict)
     found: dict[QueueName, Queue] = field(default_factory=dict)
+    access: Access = field(default_factory=lambda: unbounded(""))
+    hidden: frozenset[PoolName] = frozenset()
     levels: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,12 +87,13 @@ def _vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool) -> Acc
     spec = template.spec if template.spec.queue == queue.name else replace(template.spec, queue=queue.name)
     priority = _priority(spec, world.terms)
     _flavors(spec, world.terms)
+    check_terms(spec, queue, world.access.terms_in(queue.name), world.terms)
     _levels(spec, world)
     number = template.class_hash(queue.uid)
     if ever_fits:
         never = world.empty.never_fits(world.pools, template.request, queue=queue, class_hash=number)
         if never is not None:
-            raise _never_fits(never, spec)
+            raise _never_fits(never, spec, world.hidden)
     return Accepted(spec, queue, priority, number)
 
 
@@ -97,6 +105,7 @@ def _queue(spec: JobSpec, world: World) -> Queue:
     stored = world.queues.get(name)
     if stored is None:
         raise queue_not_found(spec.queue, world.queue_names)
+    world.access.require(Verb.SUBMIT, name)
     if stored.value.closing:
         raise queue_closing(spec.queue)
     queue = world.found[spec.queue] = stored.value.queue(name)
@@ -157,12 +166,13 @@ def _levels(spec: JobSpec, world: World) -> None:
                 )
 
 
-def _never_fits(never: NeverFits, spec: JobSpec) -> InvalidArgument:
+def _never_fits(never: NeverFits, spec: JobSpec, hidden: Collection[PoolName]) -> InvalidArgument:
     miss = never.miss
     counted = f"{miss.constraint}: wanted {miss.wanted}, found {miss.found}"
     told = counted if miss.reason is Reason.SHAPE or not miss.detail else miss.detail
+    nearest = "" if never.pool in hidden else f": nearest is {never.pool}, {told}"
     return InvalidArgument(
-        f"no pool could hold {quoted(spec.name)} even when empty: nearest is {never.pool}, {told}; "
+        f"no pool could hold {quoted(spec.name)} even when empty{nearest}; "
         "ask for less, or for another flavor or level",
         reason=Reason.NEVER_FITS.name,
         path="pod_sets",

@@ -8,18 +8,21 @@ A response never promises more than it holds: only the last one of a batch of ch
 those before it repeat the revision before. So a caller who resumes may see a change twice, and never misses one.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from hanse.api.v1 import job_service_pb2
-from hanse.apiserver.catalog import read_queue
+from hanse.apiserver.access.rights import Access
+from hanse.apiserver.access.verbs import Verb
+from hanse.apiserver.context import CallContext
 from hanse.apiserver.job_messages import fill_job
 from hanse.apiserver.lookup import found_of
 from hanse.apiserver.rows import JobReader
+from hanse.apiserver.sight import SeenUids, Sight
 from hanse.kit.clock import Clock
 from hanse.model.errors import InvalidArgument, OutOfRange
-from hanse.model.ids import JobId, QueueUid, is_job_id
+from hanse.model.ids import JobId, QueueUid, is_job_id, read_queue_of
 from hanse.model.names import quoted
 from hanse.store import keys
 from hanse.store.contract import Event, EventKind, Store, WatchBatch, key_after, prefix_end
@@ -32,26 +35,37 @@ PROGRESS_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is followed: the keys in [start, end), and of these only `jobs`, if it is not None."""
+    """What is followed: the keys in [start, end), of these only `jobs`, if it is not None, and only those in queues
+    that are `seen`, if that is not None. `spans`: the ranges of keys in which they all lie now, in order."""
 
     start: str
     end: str
     jobs: frozenset[JobId] | None = None
+    seen: SeenUids | None = None
+    spans: tuple[tuple[str, str], ...] = ()
 
     def holds(self, key: str) -> bool:
+        if self.seen is not None and not self.seen.known.get(read_queue_of(keys.job_of(key)), False):
+            return False
         return self.jobs is None or keys.job_of(key) in self.jobs
+
+    async def look(self, found: Iterable[str]) -> None:
+        """Learn of the queues of these keys."""
+        if self.seen is not None:
+            await self.seen.look({read_queue_of(keys.job_of(key)) for key in found})
 
 
 class JobWatcher:
     """Answers WatchJobs."""
 
-    def __init__(self, store: Store, reader: JobReader, clock: Clock) -> None:
+    def __init__(self, store: Store, reader: JobReader, sight: Sight, clock: Clock) -> None:
         self._store = store
         self._reader = reader
+        self._sight = sight
         self._clock = clock
 
     async def watch(
-        self, request: job_service_pb2.WatchJobsRequest
+        self, ctx: CallContext, request: job_service_pb2.WatchJobsRequest
     ) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
         """Responses for as long as the caller iterates.
 
@@ -59,7 +73,7 @@ class JobWatcher:
             InvalidArgument, NotFound: what is asked for is wrong.
             OutOfRange, Compacted: the revision is not kept (any more): list again.
         """
-        scope = await self._scope(request)
+        scope = await self._scope(ctx.access, request)
         full = request.view == job_service_pb2.JOB_VIEW_FULL
         current = (await self._store.read([keys.INCARNATION])).revision
         revision = _resumed(request, current)
@@ -73,32 +87,51 @@ class JobWatcher:
         async for response in self._changes(scope, revision, full=full):
             yield response
 
-    async def _scope(self, request: job_service_pb2.WatchJobsRequest) -> Scope:
+    async def _scope(self, access: Access, request: job_service_pb2.WatchJobsRequest) -> Scope:
         start, end = keys.STATES, prefix_end(keys.STATES)
         if request.queue:
-            uid = QueueUid((await read_queue(self._store, request.queue)).value.uid)
+            uid = QueueUid((await self._sight.queue(access, request.queue)).value.uid)
             start, end = keys.states(uid), prefix_end(keys.states(uid))
+        elif not access.everywhere(Verb.VIEW):
+            return await self._seen(access, request)
         if not request.job_ids:
-            return Scope(start, end)
+            return Scope(start, end, spans=((start, end),))
         jobs = _jobs(request.job_ids)
         named = [key for job in jobs if start <= (key := keys.state(job)) < end]
         if not named:
             raise InvalidArgument("none of the jobs is in that queue", reason="JOB_ID_INVALID", path="job_ids")
-        return Scope(min(named), key_after(max(named)), jobs)
+        start, end = min(named), key_after(max(named))
+        return Scope(start, end, jobs, spans=((start, end),))
+
+    async def _seen(self, access: Access, request: job_service_pb2.WatchJobsRequest) -> Scope:
+        """The queues that are seen now, and, if the policy has patterns, those that come. Jobs of others are none."""
+        uids = sorted(QueueUid(stored.value.uid) for stored in (await self._sight.queues(access)).values())
+        seen = SeenUids(self._store, access, dict.fromkeys(uids, True))
+        spans = tuple((keys.states(uid), prefix_end(keys.states(uid))) for uid in uids)
+        jobs = _jobs(request.job_ids) if request.job_ids else None
+        if access.names(Verb.VIEW) is None or not uids:
+            return Scope(keys.STATES, prefix_end(keys.STATES), jobs, seen, spans)
+        return Scope(spans[0][0], spans[-1][1], jobs, seen, spans)
 
     async def _snapshot(self, scope: Scope, *, full: bool) -> AsyncIterator[job_service_pb2.WatchJobsResponse]:
         """Every job as it is at one revision; the last response says that it is complete."""
-        at, revision, more = scope.start, 0, True
-        while more and at < scope.end:
-            page = await self._store.range(at, scope.end, limit=EVENTS_PER_RESPONSE_MAX, at_revision=revision)
-            revision, more = revision or page.revision, page.more
-            rows = await self._reader.rows([found_of(kv) for kv in page.items if scope.holds(kv.key)], specs=full)
-            at = key_after(page.items[-1].key) if page.items else scope.end
-            response = job_service_pb2.WatchJobsResponse(revision=revision, synced=not more)
-            for row in rows:
-                event = response.events.add(kind=job_service_pb2.JOB_EVENT_KIND_SNAPSHOT)
-                fill_job(event.job, row, full=full)
-            yield response
+        revision = 0
+        for start, end in scope.spans:
+            at, more = start, True
+            while more and at < end:
+                page = await self._store.range(at, end, limit=EVENTS_PER_RESPONSE_MAX, at_revision=revision)
+                revision, more = revision or page.revision, page.more
+                at = key_after(page.items[-1].key) if page.items else end
+                response = job_service_pb2.WatchJobsResponse(revision=revision)
+                rows = await self._reader.rows([found_of(kv) for kv in page.items if scope.holds(kv.key)], specs=full)
+                for row in rows:
+                    event = response.events.add(kind=job_service_pb2.JOB_EVENT_KIND_SNAPSHOT)
+                    fill_job(event.job, row, full=full)
+                response.synced = (start, end) == scope.spans[-1] and not (more and at < end)
+                yield response
+        if not scope.spans:
+            revision = (await self._store.read([keys.INCARNATION])).revision
+            yield job_service_pb2.WatchJobsResponse(revision=revision, synced=True)
 
     async def _changes(
         self, scope: Scope, revision: int, *, full: bool
@@ -107,6 +140,7 @@ class JobWatcher:
         told_s = self._clock.monotonic()
         async with self._store.watch(scope.start, scope.end, from_revision=revision + 1) as watch:
             async for batch in watch:
+                await scope.look(event.kv.key for event in batch.events)
                 changes = _newest(batch, scope)
                 if not changes and self._clock.monotonic() - told_s < PROGRESS_S:
                     continue

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum, unique
 from typing import Final
 
-from hanse.model.ids import Attempt, JobId, PoolName
+from hanse.model.ids import Attempt, JobId, PoolName, QueueUid, read_queue_of
 from hanse.model.reasons import Reason
 
 EVENTS_PER_FETCH_MAX: Final = 1_000
@@ -76,11 +76,19 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True)
 class OccurrenceQuery:
-    """Which occurrences are asked for: of one job, of one pool, or all; none before `since_ms`, if that is not 0."""
+    """Which occurrences are asked for: of one job, of one pool, or all; none before `since_ms`, if that is not 0; of
+    jobs in these queues alone, if `queues` is not None."""
 
     job: JobId = JobId("")
     pool: PoolName = PoolName("")
     since_ms: int = 0
+    queues: frozenset[QueueUid] | None = None
+
+    def holds(self, occurrence: Occurrence) -> bool:
+        """Whether time and queue are those that are asked for."""
+        if occurrence.at_ms < self.since_ms:
+            return False
+        return self.queues is None or (bool(occurrence.job) and read_queue_of(occurrence.job) in self.queues)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,11 @@ import random
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
 from typing import Final
 
 import grpc
 
-from hanse.apiserver.credentials import Credentials, check_listen, read_tokens
+from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
@@ -35,6 +34,7 @@ from hanse.scheduler.shell.peer_client import GrpcPeers
 from hanse.scheduler.shell.peer_service import PeerService
 from hanse.scheduler.shell.replica import FederationMismatch
 from hanse.store.contract import Store, StoreError
+from hanse.up.global_access import opened_callers
 from hanse.up.global_settings import GlobalSettings
 from hanse.up.opening import opened_bus, opened_store
 from hanse.up.product import product_version
@@ -62,7 +62,7 @@ async def run_global(
     Raises:
         HanseError: the settings, the store or the address cannot be used.
     """
-    credentials = _credentials(settings)
+    callers = _callers(settings, clock)
     name, token, bus = (
         replica_name(settings.replica),
         read_token(settings.peer_token_file),
@@ -79,7 +79,7 @@ async def run_global(
         services = await _api(settings, name, store, clock, rng, seat, stack)
 
         def beside(server: grpc.aio.Server) -> None:
-            shown = credentials.certificates
+            shown = callers.certificates
             links = LinkService(seat, certificates=shown, barred=lambda one: seat.replica.is_barred(one))
             link_pb2_grpc.add_LinkServiceServicer_to_server(links, server)
             peers_served = PeerService(
@@ -91,7 +91,7 @@ async def run_global(
             serve(
                 services,
                 listen=settings.listen,
-                credentials=credentials,
+                callers=callers,
                 tls=settings.tls,
                 beside=beside,
                 ready=lambda: seat.ready,
@@ -181,16 +181,21 @@ def replica_name(given: str) -> str:
     return name
 
 
-def _credentials(settings: GlobalSettings) -> Credentials:
+def _callers(settings: GlobalSettings, clock: Clock) -> Callers:
     """Checked before anything is opened: a mistake here should touch nothing."""
-    found = read_tokens(settings.tokens_file) if settings.tokens_file is not None else Credentials()
     if settings.tls is not None:
         settings.tls.check(server=True)
-    credentials = replace(found, certificates=settings.tls_ca_file is not None)
-    check_listen(settings.listen, credentials)
+    callers = opened_callers(
+        listen=settings.listen,
+        tokens_file=settings.tokens_file,
+        access_file=settings.access_file,
+        certificates=settings.tls_ca_file is not None,
+        issuer=None,
+        clock=clock,
+    )
     if not settings.scheduler and not settings.api:
         raise InvalidArgument("a replica without scheduler and API has nothing to do; leave one in", path="--no-api")
-    return credentials
+    return callers
 
 
 def _advertised(settings: GlobalSettings, address: str) -> str:

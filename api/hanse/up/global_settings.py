@@ -42,6 +42,7 @@ class GlobalSettings(ProcessSettings):
         "scheduler": "--no-scheduler",
         "api": "--no-api",
         "tokens_file": "--tokens-file",
+        "access_file": "--access-file",
         "peer_token_file": "--peer-token-file",
     }
 
@@ -89,9 +90,16 @@ class GlobalSettings(ProcessSettings):
     )
     tokens_file: Path | None = setting(
         None,
-        "File of lines `PRINCIPAL TOKEN`: who may call, attach an agent, or ask as a replica. None: everybody who"
-        " reaches it, which is allowed on the loopback only.",
+        "File of lines `PRINCIPAL TOKEN [GROUP,…]`: who calls, attaches an agent, or asks as a replica. Read again"
+        " when it changes. None, and no issuer and no authority for certificates: everybody who reaches it, which is"
+        " allowed on the loopback only.",
         why="On one machine its users are trusted.",
+    )
+    access_file: Path | None = setting(
+        None,
+        "File that says who may do what, see [access](access.md). Read again when it changes; one that is wrong"
+        " leaves what was. None: whoever is known may do everything on the loopback, and nothing beyond it.",
+        why="What is not allowed is denied, so somebody has to say what is.",
     )
     peer_token_file: Path | None = setting(
         None,

@@ -23,7 +23,7 @@ import orjson
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 
 from hanse.api.v1 import pool_pb2
-from hanse.apiserver.credentials import Credentials, check_listen
+from hanse.apiserver.credentials import check_listen
 from hanse.client import AsyncClient
 from hanse.client.objects import object_of_spec
 from hanse.kit.clock import Clock
@@ -89,7 +89,7 @@ class ProcessesOptions:
 
     def check(self) -> None:
         """Raises InvalidArgument, FailedPrecondition."""
-        check_listen(self.listen, Credentials())
+        check_listen(self.listen, open=True)
         if not 1 <= self.replicas <= REPLICAS_MAX:
             what = f"{self.replicas} replicas; give 1 to {REPLICAS_MAX}"
             raise InvalidArgument(what, reason="REPLICAS", path="--replicas")

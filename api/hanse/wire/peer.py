@@ -6,7 +6,7 @@ from typing import Final
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.model.detail import DetailReply, DetailRequest, Question
 from hanse.model.errors import InvalidArgument
-from hanse.model.ids import Attempt, JobId, PoolName, ReplicaId
+from hanse.model.ids import Attempt, JobId, PoolName, QueueUid, ReplicaId
 from hanse.model.occurrence import (
     EVENTS_PER_FETCH_MAX,
     Occurrence,
@@ -80,6 +80,8 @@ def events_to_wire(federation: str, query: OccurrenceQuery, cursor: RingCursor) 
         nonce=cursor.nonce,
         number=cursor.number,
         events_max=EVENTS_PER_FETCH_MAX,
+        queues=sorted(query.queues or ()),
+        only_queues=query.queues is not None,
     )
 
 
@@ -88,7 +90,8 @@ def events_from_wire(request: pb.FetchEventsRequest) -> tuple[OccurrenceQuery, R
     if not 1 <= request.events_max <= EVENTS_PER_FETCH_MAX:
         what = f"{request.events_max} events; ask for 1 to {EVENTS_PER_FETCH_MAX}"
         raise InvalidArgument(what, path="events_max")
-    query = OccurrenceQuery(JobId(request.job), PoolName(request.pool), request.since_ms)
+    queues = frozenset(QueueUid(uid) for uid in request.queues) if request.only_queues else None
+    query = OccurrenceQuery(JobId(request.job), PoolName(request.pool), request.since_ms, queues)
     return query, RingCursor(request.nonce, request.number), request.events_max
 
 

@@ -2,11 +2,13 @@
 
 import random
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
 
+from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.credentials import Credentials
+from hanse.apiserver.ports import AgentDetails, PoolView
 from hanse.apiserver.serving import NO_CREDENTIALS, serve
 from hanse.apiserver.settings import ApiSettings
 from hanse.client import AsyncClient
@@ -27,11 +29,14 @@ async def served(
     *,
     settings: ApiSettings | None = None,
     credentials: Credentials = NO_CREDENTIALS,
+    callers: Callers | None = None,
+    pools: Sequence[PoolView] = (),
+    details: AgentDetails | None = None,
     token: str = "",
 ) -> AsyncIterator[Served]:
     async with (
-        stage(settings=settings) as on,
-        serve(on.api, listen="127.0.0.1:0", credentials=credentials) as serving,
+        stage(*pools, settings=settings, details=details) as on,
+        serve(on.api, listen="127.0.0.1:0", credentials=credentials, callers=callers) as serving,
         AsyncClient(serving.address, token=token, rng=random.Random(3)) as client,
     ):
         yield Served(on, serving.address, client)

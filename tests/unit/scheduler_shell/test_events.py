@@ -13,6 +13,7 @@ from hanse.apiserver.events import EventService
 from hanse.apiserver.ports import EventPage
 from hanse.apiserver.rows import JobReader
 from hanse.apiserver.services import NoFleet
+from hanse.apiserver.sight import Sight
 from hanse.kit.stream import StreamClosed
 from hanse.model.errors import InvalidArgument, NotFound, OutOfRange
 from hanse.model.ids import JobId, PoolName
@@ -252,7 +253,8 @@ class Memory:
 
 
 def tail(found: Stage, **request: object) -> AsyncIterator[event_service_pb2.TailEventsResponse]:
-    service = EventService(found.store, JobReader(found.store), Memory(found.replicas[0]), NoFleet())
+    reader = JobReader(found.store)
+    service = EventService(found.store, reader, Sight(found.store, reader), Memory(found.replicas[0]), NoFleet())
     return service.tail_events(CTX, event_service_pb2.TailEventsRequest(**request))  # type: ignore[arg-type]
 
 

@@ -48,6 +48,9 @@ def global_replica(
     tokens_file: Annotated[
         Path | None, typer.Option("--tokens-file", metavar="FILE", help="Who may call. [default: everybody here]")
     ] = None,
+    access_file: Annotated[
+        Path | None, typer.Option("--access-file", metavar="FILE", help="Who may do what. [default: all, or nothing]")
+    ] = None,
     peer_token_file: Annotated[
         Path | None, typer.Option("--peer-token-file", metavar="FILE", help="Token to show to other replicas.")
     ] = None,
@@ -78,6 +81,7 @@ def global_replica(
         "scheduler": False if no_scheduler else None,
         "api": False if no_api else None,
         "tokens_file": tokens_file,
+        "access_file": access_file,
         "peer_token_file": peer_token_file,
         "otlp": otlp,
         "prometheus": prometheus,

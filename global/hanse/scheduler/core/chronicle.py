@@ -122,7 +122,7 @@ class Chronicle:
         newest_first = (
             (number, self._events[number].event)
             for number in takewhile(lambda number: number > after, numbers)
-            if self._events[number].event.at_ms >= query.since_ms
+            if query.holds(self._events[number].event)
         )
         found = list(newest_first) if after else list(islice(newest_first, limit + 1))
         more = len(found) > limit

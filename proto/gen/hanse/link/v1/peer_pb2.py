@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from hanse.link.v1 import link_pb2 as hanse_dot_link_dot_v1_dot_link__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18hanse/link/v1/peer.proto\x12\rhanse.link.v1\x1a\x18hanse/link/v1/link.proto\"b\n\x0e\x41skPoolRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12.\n\x08question\x18\x03 \x01(\x0b\x32\x1c.hanse.link.v1.DetailRequest\"<\n\x0f\x41skPoolResponse\x12)\n\x05reply\x18\x01 \x01(\x0b\x32\x1a.hanse.link.v1.DetailReply\"W\n\x15\x46\x65tchSummariesRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\x12*\n\x05known\x18\x02 \x03(\x0b\x32\x1b.hanse.link.v1.KnownSummary\"S\n\x0cKnownSummary\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12#\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x14.hanse.link.v1.Epoch\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"C\n\x16\x46\x65tchSummariesResponse\x12)\n\tsummaries\x18\x01 \x03(\x0b\x32\x16.hanse.link.v1.Summary\"\x88\x01\n\x12\x46\x65tchEventsRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x10\n\x08since_ms\x18\x04 \x01(\x03\x12\r\n\x05nonce\x18\x05 \x01(\t\x12\x0e\n\x06number\x18\x06 \x01(\x03\x12\x12\n\nevents_max\x18\x07 \x01(\x05\"\x7f\n\x13\x46\x65tchEventsResponse\x12\r\n\x05nonce\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12\x10\n\x08since_ms\x18\x03 \x01(\x03\x12\x0c\n\x04more\x18\x04 \x01(\x08\x12)\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x19.hanse.link.v1.Occurrence\"\x88\x01\n\nOccurrence\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\x05\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\x0c\n\x04pool\x18\x04 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\x05\x12\x0f\n\x07message\x18\x07 \x01(\t\x12\x10\n\x08revision\x18\x08 \x01(\x03\"(\n\x12\x46\x65tchVitalsRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\"\xff\x02\n\x13\x46\x65tchVitalsResponse\x12\x0f\n\x07replica\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x10\n\x08uptime_s\x18\x03 \x01(\x01\x12\x0e\n\x06\x61gents\x18\x04 \x01(\x03\x12\r\n\x05roots\x18\x05 \x01(\x03\x12\x14\n\x0cpending_jobs\x18\x06 \x01(\x03\x12\x11\n\tunsettled\x18\x07 \x01(\x03\x12>\n\x06\x63ounts\x18\x08 \x03(\x0b\x32..hanse.link.v1.FetchVitalsResponse.CountsEntry\x12\x10\n\x08window_s\x18\t \x01(\x01\x12>\n\x06lately\x18\n \x03(\x0b\x32..hanse.link.v1.FetchVitalsResponse.LatelyEntry\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a-\n\x0bLatelyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x32\xb3\x03\n\x0bPeerService\x12J\n\x07\x41skPool\x12\x1d.hanse.link.v1.AskPoolRequest\x1a\x1e.hanse.link.v1.AskPoolResponse0\x01\x12M\n\x08TalkPool\x12\x1d.hanse.link.v1.AskPoolRequest\x1a\x1e.hanse.link.v1.AskPoolResponse(\x01\x30\x01\x12]\n\x0e\x46\x65tchSummaries\x12$.hanse.link.v1.FetchSummariesRequest\x1a%.hanse.link.v1.FetchSummariesResponse\x12T\n\x0b\x46\x65tchEvents\x12!.hanse.link.v1.FetchEventsRequest\x1a\".hanse.link.v1.FetchEventsResponse\x12T\n\x0b\x46\x65tchVitals\x12!.hanse.link.v1.FetchVitalsRequest\x1a\".hanse.link.v1.FetchVitalsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18hanse/link/v1/peer.proto\x12\rhanse.link.v1\x1a\x18hanse/link/v1/link.proto\"b\n\x0e\x41skPoolRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0c\n\x04pool\x18\x02 \x01(\t\x12.\n\x08question\x18\x03 \x01(\x0b\x32\x1c.hanse.link.v1.DetailRequest\"<\n\x0f\x41skPoolResponse\x12)\n\x05reply\x18\x01 \x01(\x0b\x32\x1a.hanse.link.v1.DetailReply\"W\n\x15\x46\x65tchSummariesRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\x12*\n\x05known\x18\x02 \x03(\x0b\x32\x1b.hanse.link.v1.KnownSummary\"S\n\x0cKnownSummary\x12\x0c\n\x04pool\x18\x01 \x01(\t\x12#\n\x05\x65poch\x18\x02 \x01(\x0b\x32\x14.hanse.link.v1.Epoch\x12\x10\n\x08sequence\x18\x03 \x01(\x03\"C\n\x16\x46\x65tchSummariesResponse\x12)\n\tsummaries\x18\x01 \x03(\x0b\x32\x16.hanse.link.v1.Summary\"\xad\x01\n\x12\x46\x65tchEventsRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\x12\x0b\n\x03job\x18\x02 \x01(\t\x12\x0c\n\x04pool\x18\x03 \x01(\t\x12\x10\n\x08since_ms\x18\x04 \x01(\x03\x12\r\n\x05nonce\x18\x05 \x01(\t\x12\x0e\n\x06number\x18\x06 \x01(\x03\x12\x12\n\nevents_max\x18\x07 \x01(\x05\x12\x0e\n\x06queues\x18\x08 \x03(\t\x12\x13\n\x0bonly_queues\x18\t \x01(\x08\"\x7f\n\x13\x46\x65tchEventsResponse\x12\r\n\x05nonce\x18\x01 \x01(\t\x12\x0e\n\x06number\x18\x02 \x01(\x03\x12\x10\n\x08since_ms\x18\x03 \x01(\x03\x12\x0c\n\x04more\x18\x04 \x01(\x08\x12)\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x19.hanse.link.v1.Occurrence\"\x88\x01\n\nOccurrence\x12\r\n\x05\x61t_ms\x18\x01 \x01(\x03\x12\x0c\n\x04kind\x18\x02 \x01(\x05\x12\x0b\n\x03job\x18\x03 \x01(\t\x12\x0c\n\x04pool\x18\x04 \x01(\t\x12\x0f\n\x07\x61ttempt\x18\x05 \x01(\x05\x12\x0e\n\x06reason\x18\x06 \x01(\x05\x12\x0f\n\x07message\x18\x07 \x01(\t\x12\x10\n\x08revision\x18\x08 \x01(\x03\"(\n\x12\x46\x65tchVitalsRequest\x12\x12\n\nfederation\x18\x01 \x01(\t\"\xff\x02\n\x13\x46\x65tchVitalsResponse\x12\x0f\n\x07replica\x18\x01 \x01(\t\x12\r\n\x05ready\x18\x02 \x01(\x08\x12\x10\n\x08uptime_s\x18\x03 \x01(\x01\x12\x0e\n\x06\x61gents\x18\x04 \x01(\x03\x12\r\n\x05roots\x18\x05 \x01(\x03\x12\x14\n\x0cpending_jobs\x18\x06 \x01(\x03\x12\x11\n\tunsettled\x18\x07 \x01(\x03\x12>\n\x06\x63ounts\x18\x08 \x03(\x0b\x32..hanse.link.v1.FetchVitalsResponse.CountsEntry\x12\x10\n\x08window_s\x18\t \x01(\x01\x12>\n\x06lately\x18\n \x03(\x0b\x32..hanse.link.v1.FetchVitalsResponse.LatelyEntry\x1a-\n\x0b\x43ountsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a-\n\x0bLatelyEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x32\xb3\x03\n\x0bPeerService\x12J\n\x07\x41skPool\x12\x1d.hanse.link.v1.AskPoolRequest\x1a\x1e.hanse.link.v1.AskPoolResponse0\x01\x12M\n\x08TalkPool\x12\x1d.hanse.link.v1.AskPoolRequest\x1a\x1e.hanse.link.v1.AskPoolResponse(\x01\x30\x01\x12]\n\x0e\x46\x65tchSummaries\x12$.hanse.link.v1.FetchSummariesRequest\x1a%.hanse.link.v1.FetchSummariesResponse\x12T\n\x0b\x46\x65tchEvents\x12!.hanse.link.v1.FetchEventsRequest\x1a\".hanse.link.v1.FetchEventsResponse\x12T\n\x0b\x46\x65tchVitals\x12!.hanse.link.v1.FetchVitalsRequest\x1a\".hanse.link.v1.FetchVitalsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -47,19 +47,19 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FETCHSUMMARIESRESPONSE']._serialized_start=405
   _globals['_FETCHSUMMARIESRESPONSE']._serialized_end=472
   _globals['_FETCHEVENTSREQUEST']._serialized_start=475
-  _globals['_FETCHEVENTSREQUEST']._serialized_end=611
-  _globals['_FETCHEVENTSRESPONSE']._serialized_start=613
-  _globals['_FETCHEVENTSRESPONSE']._serialized_end=740
-  _globals['_OCCURRENCE']._serialized_start=743
-  _globals['_OCCURRENCE']._serialized_end=879
-  _globals['_FETCHVITALSREQUEST']._serialized_start=881
-  _globals['_FETCHVITALSREQUEST']._serialized_end=921
-  _globals['_FETCHVITALSRESPONSE']._serialized_start=924
-  _globals['_FETCHVITALSRESPONSE']._serialized_end=1307
-  _globals['_FETCHVITALSRESPONSE_COUNTSENTRY']._serialized_start=1215
-  _globals['_FETCHVITALSRESPONSE_COUNTSENTRY']._serialized_end=1260
-  _globals['_FETCHVITALSRESPONSE_LATELYENTRY']._serialized_start=1262
-  _globals['_FETCHVITALSRESPONSE_LATELYENTRY']._serialized_end=1307
-  _globals['_PEERSERVICE']._serialized_start=1310
-  _globals['_PEERSERVICE']._serialized_end=1745
+  _globals['_FETCHEVENTSREQUEST']._serialized_end=648
+  _globals['_FETCHEVENTSRESPONSE']._serialized_start=650
+  _globals['_FETCHEVENTSRESPONSE']._serialized_end=777
+  _globals['_OCCURRENCE']._serialized_start=780
+  _globals['_OCCURRENCE']._serialized_end=916
+  _globals['_FETCHVITALSREQUEST']._serialized_start=918
+  _globals['_FETCHVITALSREQUEST']._serialized_end=958
+  _globals['_FETCHVITALSRESPONSE']._serialized_start=961
+  _globals['_FETCHVITALSRESPONSE']._serialized_end=1344
+  _globals['_FETCHVITALSRESPONSE_COUNTSENTRY']._serialized_start=1252
+  _globals['_FETCHVITALSRESPONSE_COUNTSENTRY']._serialized_end=1297
+  _globals['_FETCHVITALSRESPONSE_LATELYENTRY']._serialized_start=1299
+  _globals['_FETCHVITALSRESPONSE_LATELYENTRY']._serialized_end=1344
+  _globals['_PEERSERVICE']._serialized_start=1347
+  _globals['_PEERSERVICE']._serialized_end=1782
 # @@protoc_insertion_point(module_scope)

@@ -177,6 +177,8 @@ class FetchEventsRequest(_message.Message):
     NONCE_FIELD_NUMBER: _builtins.int
     NUMBER_FIELD_NUMBER: _builtins.int
     EVENTS_MAX_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    ONLY_QUEUES_FIELD_NUMBER: _builtins.int
     federation: _builtins.str
     """Identity of the asker's federation; another one is refused with FAILED_PRECONDITION."""
     job: _builtins.str
@@ -191,6 +193,14 @@ class FetchEventsRequest(_message.Message):
     """From the answer before; 0 to begin."""
     events_max: _builtins.int
     """At most so many; 1 to 1,000."""
+    only_queues: _builtins.bool
+    """Whether `queues` counts."""
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Only of jobs in these queues, by their uids, if `only_queues` is set: of none, if there are none. A replica that
+        does not know this field yet answers with all; the asker leaves out the rest.
+        """
+
     def __init__(
         self,
         *,
@@ -201,10 +211,12 @@ class FetchEventsRequest(_message.Message):
         nonce: _builtins.str = ...,
         number: _builtins.int = ...,
         events_max: _builtins.int = ...,
+        queues: _abc.Iterable[_builtins.str] | None = ...,
+        only_queues: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events_max", b"events_max", "federation", b"federation", "job", b"job", "nonce", b"nonce", "number", b"number", "pool", b"pool", "since_ms", b"since_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events_max", b"events_max", "federation", b"federation", "job", b"job", "nonce", b"nonce", "number", b"number", "only_queues", b"only_queues", "pool", b"pool", "queues", b"queues", "since_ms", b"since_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
