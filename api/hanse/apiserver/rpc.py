@@ -23,7 +23,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 
-from hanse.apiserver.access.callers import AUTHORIZATION, Callers
+from hanse.apiserver.access.callers import AUTHORIZATION, Callers, unauthenticated
 from hanse.apiserver.access.rights import Access
 from hanse.apiserver.access.rules import RULES, Rule
 from hanse.apiserver.context import CallContext
@@ -32,7 +32,7 @@ from hanse.apiserver.failures import told
 from hanse.apiserver.settings import ApiSettings
 from hanse.kit.clock import Clock
 from hanse.kit.telemetry import metrics
-from hanse.kit.tls import identity_of
+from hanse.kit.trust.shown import Barred, nobody_is_barred, shown_by
 from hanse.model.errors import HanseError, ResourceExhausted, Unavailable
 from hanse.wire.errors import DOMAIN, code_of
 from hanse.wire.errors import UNAUTHENTICATED as UNAUTHENTICATED_CODE
@@ -57,10 +57,13 @@ log = logging.getLogger(__name__)
 class Gate:
     """What every call passes: credentials, limits, deadlines."""
 
-    def __init__(self, settings: ApiSettings, callers: Callers, clock: Clock) -> None:
+    def __init__(
+        self, settings: ApiSettings, callers: Callers, clock: Clock, barred: Barred = nobody_is_barred
+    ) -> None:
         self.clock = clock
         self._settings = settings
         self._callers = callers
+        self._barred = barred
         self._calls = 0
         self._streams = 0
 
@@ -84,8 +87,10 @@ class Gate:
         )
 
     async def _access(self, context: Context) -> Access:
-        shown = identity_of(context.auth_context()) if self._callers.certificates else None
-        return await self._callers.caller(_sent(context, AUTHORIZATION), shown)
+        shown = shown_by(context.auth_context()) if self._callers.certificates else None
+        if shown is not None and self._barred(shown):
+            raise unauthenticated("the certificate is revoked; ask whoever runs the federation for another one")
+        return await self._callers.caller(_sent(context, AUTHORIZATION), None if shown is None else shown.identity)
 
     @asynccontextmanager
     async def kept(self, context: Context, ctx: CallContext) -> AsyncIterator[None]:

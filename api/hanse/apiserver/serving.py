@@ -32,6 +32,7 @@ from hanse.apiserver.rpc import Gate, handlers
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.settings import DEFAULT_LISTEN
 from hanse.kit.tls import TlsFiles, server_credentials
+from hanse.kit.trust.shown import Barred, nobody_is_barred
 from hanse.model.errors import Unavailable
 from hanse.wire.limits import BATCH_BYTES_MAX, MESSAGE_BYTES_MAX
 
@@ -83,6 +84,7 @@ async def serve(
     listen: str = DEFAULT_LISTEN,
     credentials: Credentials = NO_CREDENTIALS,
     callers: Callers | None = None,
+    barred: Barred = nobody_is_barred,
     tls: TlsFiles | None = None,
     beside: Callable[[grpc.aio.Server], None] = lambda server: None,
     ready: Callable[[], bool] | None = None,
@@ -95,6 +97,7 @@ async def serve(
         credentials: who may call, if that is all there is to say: whoever they know may do everything on the
             loopback, and nothing beyond it.
         callers: who may call, and with which rights; instead of `credentials`.
+        barred: certificates that are believed no more.
         tls: the server's files; in clear without. Those who show certificates need no token for what is beside.
         beside: adds services of other packages to the same port (links, simulated clusters).
         ready: whether calls should be sent here, looked at again and again; None: always.
@@ -108,7 +111,7 @@ async def serve(
     known = callers or Callers(lambda: credentials, lambda: policy)
     check_listen(listen, open=known.open)
     server = grpc.aio.server(options=_OPTIONS, interceptors=[Door(known)])
-    names = _add(server, services, known)
+    names = _add(server, services, Gate(services.settings, known, services.clock, barred) if services else None)
     beside(server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
@@ -128,11 +131,10 @@ async def serve(
         await server.stop(STOP_GRACE_S)
 
 
-def _add(server: grpc.aio.Server, services: ApiServices | None, callers: Callers) -> list[str]:
+def _add(server: grpc.aio.Server, services: ApiServices | None, gate: Gate | None) -> list[str]:
     """Serve the API; the names of its services."""
-    if services is None:
+    if services is None or gate is None:
         return []
-    gate = Gate(services.settings, callers, services.clock)
     for descriptor, service in services_of(services):
         server.add_generic_rpc_handlers((handlers(descriptor, service, gate),))
     return [descriptor.full_name for descriptor, _ in services_of(services)]

@@ -36,6 +36,7 @@ from hanse.scheduler.shell.replica import FederationMismatch
 from hanse.store.contract import Store, StoreError
 from hanse.up.global_access import opened_callers
 from hanse.up.global_settings import GlobalSettings
+from hanse.up.issuer import opened_issuer
 from hanse.up.opening import opened_bus, opened_store
 from hanse.up.product import product_version
 from hanse.up.retention_settings import opened_archive
@@ -92,6 +93,7 @@ async def run_global(
                 services,
                 listen=settings.listen,
                 callers=callers,
+                barred=lambda one: seat.replica.is_barred(one),
                 tls=settings.tls,
                 beside=beside,
                 ready=lambda: seat.ready,
@@ -190,7 +192,7 @@ def _callers(settings: GlobalSettings, clock: Clock) -> Callers:
         tokens_file=settings.tokens_file,
         access_file=settings.access_file,
         certificates=settings.tls_ca_file is not None,
-        issuer=None,
+        issuer=opened_issuer(settings.oidc_terms, settings.oidc_keys, settings.oidc_ca_file, clock),
         clock=clock,
     )
     if not settings.scheduler and not settings.api:

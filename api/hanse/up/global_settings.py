@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import AfterValidator
 
+from hanse.apiserver.access.oidc import OidcTerms
 from hanse.apiserver.settings import DEFAULT_LISTEN, ApiSettings
 from hanse.kit.tls import TlsFiles
 from hanse.model.ids import ReplicaId
@@ -100,6 +101,53 @@ class GlobalSettings(ProcessSettings):
         "File that says who may do what, see [access](access.md). Read again when it changes; one that is wrong"
         " leaves what was. None: whoever is known may do everything on the loopback, and nothing beyond it.",
         why="What is not allowed is denied, so somebody has to say what is.",
+    )
+    oidc_issuer: str = setting(
+        "",
+        "Address of an OpenID Connect issuer whose tokens are taken: `https://HOST/PATH`, as its tokens say it."
+        " Empty: none.",
+        why="A site with single sign-on names it; a small one has a `tokens_file`.",
+        max_length=1_024,
+    )
+    oidc_audience: Texts = setting(
+        (),
+        "What a token has to be for, one of these; several by commas.",
+        why="It is the client that the issuer knows this federation by; needed with an issuer.",
+    )
+    oidc_keys: str = setting(
+        "",
+        "Address or file of the issuer's keys. Empty: where its discovery document says, if that is at the issuer.",
+        why="Nothing is fetched from a place that is not written down here.",
+        max_length=1_024,
+    )
+    oidc_ca_file: Path | None = setting(
+        None,
+        "PEM file of the authority that the issuer's own certificate is of. None: those that the machine trusts.",
+        why="Public issuers have certificates that every machine trusts.",
+    )
+    oidc_user_claim: str = setting(
+        "sub",
+        "Claim that names the user; `email` counts only if the issuer has verified it.",
+        why="A subject never changes its owner, an email may.",
+        min_length=1,
+        max_length=128,
+    )
+    oidc_groups_claim: str = setting(
+        "groups", "Claim that lists the groups.", why="Most issuers call it so.", min_length=1, max_length=128
+    )
+    oidc_prefix: str = setting(
+        "oidc:",
+        "Put before every user and group of the issuer.",
+        why="Nobody becomes a user of the tokens file by choosing a name at the issuer.",
+        max_length=32,
+        pattern=r"^[A-Za-z0-9._:-]*$",
+    )
+    oidc_skew_s: int = setting(
+        60,
+        "By how many seconds the clocks of issuer and replica may differ.",
+        why="Clocks that are set over the network differ by less.",
+        ge=0,
+        le=600,
     )
     peer_token_file: Path | None = setting(
         None,
@@ -235,6 +283,18 @@ class GlobalSettings(ProcessSettings):
     def tls(self) -> TlsFiles | None:
         """The files of this end; None speaks in clear."""
         return tls_of(self.tls_ca_file, self.tls_cert_file, self.tls_key_file)
+
+    @property
+    def oidc_terms(self) -> OidcTerms:
+        """What an issuer's tokens must say."""
+        return OidcTerms(
+            self.oidc_issuer,
+            self.oidc_audience,
+            user_claim=self.oidc_user_claim,
+            groups_claim=self.oidc_groups_claim,
+            prefix=self.oidc_prefix,
+            skew_s=self.oidc_skew_s,
+        )
 
     def replica_config(self, name: str) -> ReplicaConfig:
         """What a replica of that name takes from here."""

@@ -50,7 +50,12 @@ async def server(
     async with (
         stage() as on,
         serve(
-            on.api, listen="127.0.0.1:0", credentials=Credentials(found, certificates=True), tls=tls, beside=beside
+            on.api,
+            listen="127.0.0.1:0",
+            credentials=Credentials(found, certificates=True),
+            barred=barred,
+            tls=tls,
+            beside=beside,
         ) as serving,
     ):
         yield serving.address
