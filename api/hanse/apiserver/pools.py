@@ -47,7 +47,7 @@ class PoolService:
         view = self._view(ctx.access, request.name)
         message = pool_message(view)
         if request.shape and view.shape is not None:
-            message.shape.CopyFrom(shape_message(view.shape))
+            message.shape.CopyFrom(shape_message(view.shape, rows_only=request.rows_only))
         return message
 
     async def list_pools(
@@ -253,6 +253,8 @@ def pool_message(view: PoolView) -> pool_pb2.Pool:
         summary_age_ms=-1 if view.summary_age_ms is None else view.summary_age_ms,
         summary_exact=view.exact,
         gangs=view.gangs,
+        held_gangs=view.held_gangs,
+        stopping_gangs=view.stopping_gangs,
         unusable_nodes=view.unusable_nodes,
         revision=view.revision,
     )

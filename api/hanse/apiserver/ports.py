@@ -97,6 +97,7 @@ class PoolView:
         summary_age_ms: None if no summary has come yet.
         exact: the summary says exactly what fits; else it left capacity out.
         gangs: live gangs that are bound here.
+        held_gangs, stopping_gangs: those that its agent holds places for and has not started, and those that end.
         shape: free capacity as the agent published it, None before the first summary.
         empty_shape: capacity of the empty pool: decides what can never fit; counts also while detached.
         revision: modification revision of the pool's settings.
@@ -123,6 +124,8 @@ class PoolView:
     summary_age_ms: int | None = None
     exact: bool = True
     gangs: int = 0
+    held_gangs: int = 0
+    stopping_gangs: int = 0
     largest_whole: WholeDomain | None = None
     shape: Shape | None = None
     empty_shape: Shape | None = None

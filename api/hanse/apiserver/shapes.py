@@ -18,10 +18,10 @@ ROWS_MAX: Final = 512
 """Rows of different domains in one picture."""
 
 
-def shape_message(shape: Shape) -> pool_pb2.PoolShape:
-    """The picture of a shape."""
+def shape_message(shape: Shape, *, rows_only: bool = False) -> pool_pb2.PoolShape:
+    """The picture of a shape, with the largest gangs that still fit unless only rows are wanted."""
     rows = [_row(row, copies) for row, copies in _folded(shape.picture())]
-    return pool_pb2.PoolShape(rows=rows[:ROWS_MAX], largest_gangs=largest_gangs(shape))
+    return pool_pb2.PoolShape(rows=rows[:ROWS_MAX], largest_gangs=[] if rows_only else largest_gangs(shape))
 
 
 def _row(row: Row, copies: int) -> pool_pb2.ShapeRow:

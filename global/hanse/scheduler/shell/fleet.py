@@ -127,6 +127,8 @@ class Fleet:
             summary_age_ms=_milliseconds(view.age_s),
             exact=shape.exact if shape is not None else True,
             gangs=ledger.gangs(),
+            held_gangs=summary.held_gangs if summary is not None else 0,
+            stopping_gangs=summary.stopping_gangs if summary is not None else 0,
             largest_whole=figures.largest_whole,
             shape=shape,
             empty_shape=view.empty_shape,

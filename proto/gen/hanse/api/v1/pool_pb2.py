@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17hanse/api/v1/pool.proto\x12\x0chanse.api.v1\"\xbb\x05\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06region\x18\x02 \x01(\t\x12\x0f\n\x07\x64ialect\x18\x03 \x01(\t\x12.\n\x06labels\x18\x04 \x03(\x0b\x32\x1e.hanse.api.v1.Pool.LabelsEntry\x12\'\n\x06levels\x18\x05 \x03(\x0b\x32\x17.hanse.api.v1.PoolLevel\x12)\n\x07\x66lavors\x18\x06 \x03(\x0b\x32\x18.hanse.api.v1.PoolFlavor\x12\r\n\x05nodes\x18\x07 \x01(\x03\x12\x0c\n\x04gpus\x18\x08 \x01(\x03\x12\x11\n\tfree_gpus\x18\t \x01(\x03\x12\x18\n\x10\x66ree_whole_hosts\x18\n \x01(\x03\x12(\n\x06health\x18\x0b \x01(\x0e\x32\x18.hanse.api.v1.PoolHealth\x12\x0f\n\x07message\x18\x0c \x01(\t\x12\x10\n\x08\x61ttached\x18\r \x01(\x08\x12\x10\n\x08\x63ordoned\x18\x0e \x01(\x08\x12\x15\n\rcordon_reason\x18\x0f \x01(\t\x12\x16\n\x0esummary_age_ms\x18\x10 \x01(\x03\x12\x15\n\rsummary_exact\x18\x11 \x01(\x08\x12\r\n\x05gangs\x18\x12 \x01(\x03\x12\x16\n\x0eunusable_nodes\x18\x13 \x01(\x03\x12&\n\x05shape\x18\x14 \x01(\x0b\x32\x17.hanse.api.v1.PoolShape\x12\x10\n\x08revision\x18\x15 \x01(\x03\x12\x31\n\rlargest_whole\x18\x16 \x01(\x0b\x32\x1a.hanse.api.v1.LargestWhole\x12&\n\x05\x64rain\x18\x17 \x01(\x0b\x32\x17.hanse.api.v1.PoolDrain\x12&\n\x05leave\x18\x18 \x01(\x0b\x32\x17.hanse.api.v1.PoolLeave\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"2\n\tPoolDrain\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\"Q\n\tPoolLeave\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\x12\x12\n\nvouch_dead\x18\x03 \x01(\x08\x12\x0f\n\x07left_ms\x18\x04 \x01(\x03\"\'\n\tPoolLevel\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05\x61lias\x18\x02 \x01(\t\"d\n\nPoolFlavor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\x03\x12\x0c\n\x04gpus\x18\x03 \x01(\x03\x12\x11\n\tfree_gpus\x18\x04 \x01(\x03\x12\x18\n\x10\x66ree_whole_hosts\x18\x05 \x01(\x03\",\n\x0cLargestWhole\x12\r\n\x05level\x18\x01 \x01(\t\x12\r\n\x05hosts\x18\x02 \x01(\x03\"u\n\tPoolShape\x12$\n\x04rows\x18\x01 \x03(\x0b\x32\x16.hanse.api.v1.ShapeRow\x12\x30\n\rlargest_gangs\x18\x02 \x03(\x0b\x32\x19.hanse.api.v1.LargestGangJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06\"f\n\x08ShapeRow\x12\x0f\n\x07\x64omains\x18\x01 \x01(\x03\x12\r\n\x05level\x18\x02 \x01(\t\x12\x12\n\ncell_level\x18\x03 \x01(\t\x12&\n\x05\x63\x65lls\x18\x04 \x03(\x0b\x32\x17.hanse.api.v1.ShapeCell\"f\n\tShapeCell\x12\x0f\n\x07\x64omains\x18\x01 \x01(\x03\x12\r\n\x05hosts\x18\x02 \x01(\x03\x12\x0c\n\x04gpus\x18\x03 \x01(\x03\x12\x11\n\tfree_gpus\x18\x04 \x01(\x03\x12\x18\n\x10\x66ree_whole_hosts\x18\x05 \x01(\x03\"P\n\x0bLargestGang\x12\r\n\x05level\x18\x01 \x01(\t\x12\x0e\n\x06\x66lavor\x18\x02 \x01(\t\x12\x14\n\x0cgpus_per_pod\x18\x03 \x01(\x03\x12\x0c\n\x04pods\x18\x04 \x01(\x03*\x8d\x01\n\nPoolHealth\x12\x1b\n\x17POOL_HEALTH_UNSPECIFIED\x10\x00\x12\x17\n\x13POOL_HEALTH_HEALTHY\x10\x01\x12\x15\n\x11POOL_HEALTH_STALE\x10\x02\x12\x18\n\x14POOL_HEALTH_DETACHED\x10\x03\x12\x18\n\x14POOL_HEALTH_STARTING\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x17hanse/api/v1/pool.proto\x12\x0chanse.api.v1\"\xe7\x05\n\x04Pool\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06region\x18\x02 \x01(\t\x12\x0f\n\x07\x64ialect\x18\x03 \x01(\t\x12.\n\x06labels\x18\x04 \x03(\x0b\x32\x1e.hanse.api.v1.Pool.LabelsEntry\x12\'\n\x06levels\x18\x05 \x03(\x0b\x32\x17.hanse.api.v1.PoolLevel\x12)\n\x07\x66lavors\x18\x06 \x03(\x0b\x32\x18.hanse.api.v1.PoolFlavor\x12\r\n\x05nodes\x18\x07 \x01(\x03\x12\x0c\n\x04gpus\x18\x08 \x01(\x03\x12\x11\n\tfree_gpus\x18\t \x01(\x03\x12\x18\n\x10\x66ree_whole_hosts\x18\n \x01(\x03\x12(\n\x06health\x18\x0b \x01(\x0e\x32\x18.hanse.api.v1.PoolHealth\x12\x0f\n\x07message\x18\x0c \x01(\t\x12\x10\n\x08\x61ttached\x18\r \x01(\x08\x12\x10\n\x08\x63ordoned\x18\x0e \x01(\x08\x12\x15\n\rcordon_reason\x18\x0f \x01(\t\x12\x16\n\x0esummary_age_ms\x18\x10 \x01(\x03\x12\x15\n\rsummary_exact\x18\x11 \x01(\x08\x12\r\n\x05gangs\x18\x12 \x01(\x03\x12\x16\n\x0eunusable_nodes\x18\x13 \x01(\x03\x12&\n\x05shape\x18\x14 \x01(\x0b\x32\x17.hanse.api.v1.PoolShape\x12\x10\n\x08revision\x18\x15 \x01(\x03\x12\x31\n\rlargest_whole\x18\x16 \x01(\x0b\x32\x1a.hanse.api.v1.LargestWhole\x12&\n\x05\x64rain\x18\x17 \x01(\x0b\x32\x17.hanse.api.v1.PoolDrain\x12&\n\x05leave\x18\x18 \x01(\x0b\x32\x17.hanse.api.v1.PoolLeave\x12\x12\n\nheld_gangs\x18\x19 \x01(\x03\x12\x16\n\x0estopping_gangs\x18\x1a \x01(\x03\x1a-\n\x0bLabelsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"2\n\tPoolDrain\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\x13\n\x0b\x64\x65\x61\x64line_ms\x18\x02 \x01(\x03\"Q\n\tPoolLeave\x12\x10\n\x08since_ms\x18\x01 \x01(\x03\x12\r\n\x05\x66orce\x18\x02 \x01(\x08\x12\x12\n\nvouch_dead\x18\x03 \x01(\x08\x12\x0f\n\x07left_ms\x18\x04 \x01(\x03\"\'\n\tPoolLevel\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05\x61lias\x18\x02 \x01(\t\"d\n\nPoolFlavor\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05nodes\x18\x02 \x01(\x03\x12\x0c\n\x04gpus\x18\x03 \x01(\x03\x12\x11\n\tfree_gpus\x18\x04 \x01(\x03\x12\x18\n\x10\x66ree_whole_hosts\x18\x05 \x01(\x03\",\n\x0cLargestWhole\x12\r\n\x05level\x18\x01 \x01(\t\x12\r\n\x05hosts\x18\x02 \x01(\x03\"u\n\tPoolShape\x12$\n\x04rows\x18\x01 \x03(\x0b\x32\x16.hanse.api.v1.ShapeRow\x12\x30\n\rlargest_gangs\x18\x02 \x03(\x0b\x32\x19.hanse.api.v1.LargestGangJ\x04\x08\x03\x10\x04J\x04\x08\x04\x10\x05J\x04\x08\x05\x10\x06\"f\n\x08ShapeRow\x12\x0f\n\x07\x64omains\x18\x01 \x01(\x03\x12\r\n\x05level\x18\x02 \x01(\t\x12\x12\n\ncell_level\x18\x03 \x01(\t\x12&\n\x05\x63\x65lls\x18\x04 \x03(\x0b\x32\x17.hanse.api.v1.ShapeCell\"f\n\tShapeCell\x12\x0f\n\x07\x64omains\x18\x01 \x01(\x03\x12\r\n\x05hosts\x18\x02 \x01(\x03\x12\x0c\n\x04gpus\x18\x03 \x01(\x03\x12\x11\n\tfree_gpus\x18\x04 \x01(\x03\x12\x18\n\x10\x66ree_whole_hosts\x18\x05 \x01(\x03\"P\n\x0bLargestGang\x12\r\n\x05level\x18\x01 \x01(\t\x12\x0e\n\x06\x66lavor\x18\x02 \x01(\t\x12\x14\n\x0cgpus_per_pod\x18\x03 \x01(\x03\x12\x0c\n\x04pods\x18\x04 \x01(\x03*\x8d\x01\n\nPoolHealth\x12\x1b\n\x17POOL_HEALTH_UNSPECIFIED\x10\x00\x12\x17\n\x13POOL_HEALTH_HEALTHY\x10\x01\x12\x15\n\x11POOL_HEALTH_STALE\x10\x02\x12\x18\n\x14POOL_HEALTH_DETACHED\x10\x03\x12\x18\n\x14POOL_HEALTH_STARTING\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -33,28 +33,28 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_POOL_LABELSENTRY']._loaded_options = None
   _globals['_POOL_LABELSENTRY']._serialized_options = b'8\001'
-  _globals['_POOLHEALTH']._serialized_start=1477
-  _globals['_POOLHEALTH']._serialized_end=1618
+  _globals['_POOLHEALTH']._serialized_start=1521
+  _globals['_POOLHEALTH']._serialized_end=1662
   _globals['_POOL']._serialized_start=42
-  _globals['_POOL']._serialized_end=741
-  _globals['_POOL_LABELSENTRY']._serialized_start=696
-  _globals['_POOL_LABELSENTRY']._serialized_end=741
-  _globals['_POOLDRAIN']._serialized_start=743
-  _globals['_POOLDRAIN']._serialized_end=793
-  _globals['_POOLLEAVE']._serialized_start=795
-  _globals['_POOLLEAVE']._serialized_end=876
-  _globals['_POOLLEVEL']._serialized_start=878
-  _globals['_POOLLEVEL']._serialized_end=917
-  _globals['_POOLFLAVOR']._serialized_start=919
-  _globals['_POOLFLAVOR']._serialized_end=1019
-  _globals['_LARGESTWHOLE']._serialized_start=1021
-  _globals['_LARGESTWHOLE']._serialized_end=1065
-  _globals['_POOLSHAPE']._serialized_start=1067
-  _globals['_POOLSHAPE']._serialized_end=1184
-  _globals['_SHAPEROW']._serialized_start=1186
-  _globals['_SHAPEROW']._serialized_end=1288
-  _globals['_SHAPECELL']._serialized_start=1290
-  _globals['_SHAPECELL']._serialized_end=1392
-  _globals['_LARGESTGANG']._serialized_start=1394
-  _globals['_LARGESTGANG']._serialized_end=1474
+  _globals['_POOL']._serialized_end=785
+  _globals['_POOL_LABELSENTRY']._serialized_start=740
+  _globals['_POOL_LABELSENTRY']._serialized_end=785
+  _globals['_POOLDRAIN']._serialized_start=787
+  _globals['_POOLDRAIN']._serialized_end=837
+  _globals['_POOLLEAVE']._serialized_start=839
+  _globals['_POOLLEAVE']._serialized_end=920
+  _globals['_POOLLEVEL']._serialized_start=922
+  _globals['_POOLLEVEL']._serialized_end=961
+  _globals['_POOLFLAVOR']._serialized_start=963
+  _globals['_POOLFLAVOR']._serialized_end=1063
+  _globals['_LARGESTWHOLE']._serialized_start=1065
+  _globals['_LARGESTWHOLE']._serialized_end=1109
+  _globals['_POOLSHAPE']._serialized_start=1111
+  _globals['_POOLSHAPE']._serialized_end=1228
+  _globals['_SHAPEROW']._serialized_start=1230
+  _globals['_SHAPEROW']._serialized_end=1332
+  _globals['_SHAPECELL']._serialized_start=1334
+  _globals['_SHAPECELL']._serialized_end=1436
+  _globals['_LARGESTGANG']._serialized_start=1438
+  _globals['_LARGESTGANG']._serialized_end=1518
 # @@protoc_insertion_point(module_scope)

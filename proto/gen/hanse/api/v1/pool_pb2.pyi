@@ -101,6 +101,8 @@ class Pool(_message.Message):
     LARGEST_WHOLE_FIELD_NUMBER: _builtins.int
     DRAIN_FIELD_NUMBER: _builtins.int
     LEAVE_FIELD_NUMBER: _builtins.int
+    HELD_GANGS_FIELD_NUMBER: _builtins.int
+    STOPPING_GANGS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     region: _builtins.str
@@ -135,6 +137,10 @@ class Pool(_message.Message):
     """Nodes that match no flavor, and are not used."""
     revision: _builtins.int
     """Store revision of the pool's settings."""
+    held_gangs: _builtins.int
+    """Of the gangs that its agent knows: those that have their places, and pods that do not run yet."""
+    stopping_gangs: _builtins.int
+    """Of the gangs that its agent knows: those whose pods are being ended."""
     @_builtins.property
     def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Labels of the pool."""
@@ -190,10 +196,12 @@ class Pool(_message.Message):
         largest_whole: Global___LargestWhole | None = ...,
         drain: Global___PoolDrain | None = ...,
         leave: Global___PoolLeave | None = ...,
+        held_gangs: _builtins.int = ...,
+        stopping_gangs: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["drain", b"drain", "largest_whole", b"largest_whole", "leave", b"leave", "shape", b"shape"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "cordon_reason", b"cordon_reason", "cordoned", b"cordoned", "dialect", b"dialect", "drain", b"drain", "flavors", b"flavors", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gangs", b"gangs", "gpus", b"gpus", "health", b"health", "labels", b"labels", "largest_whole", b"largest_whole", "leave", b"leave", "levels", b"levels", "message", b"message", "name", b"name", "nodes", b"nodes", "region", b"region", "revision", b"revision", "shape", b"shape", "summary_age_ms", b"summary_age_ms", "summary_exact", b"summary_exact", "unusable_nodes", b"unusable_nodes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attached", b"attached", "cordon_reason", b"cordon_reason", "cordoned", b"cordoned", "dialect", b"dialect", "drain", b"drain", "flavors", b"flavors", "free_gpus", b"free_gpus", "free_whole_hosts", b"free_whole_hosts", "gangs", b"gangs", "gpus", b"gpus", "health", b"health", "held_gangs", b"held_gangs", "labels", b"labels", "largest_whole", b"largest_whole", "leave", b"leave", "levels", b"levels", "message", b"message", "name", b"name", "nodes", b"nodes", "region", b"region", "revision", b"revision", "shape", b"shape", "stopping_gangs", b"stopping_gangs", "summary_age_ms", b"summary_age_ms", "summary_exact", b"summary_exact", "unusable_nodes", b"unusable_nodes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,19 +27,23 @@ class GetPoolRequest(_message.Message):
 
     NAME_FIELD_NUMBER: _builtins.int
     SHAPE_FIELD_NUMBER: _builtins.int
+    ROWS_ONLY_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name."""
     shape: _builtins.bool
     """Also the shape of its free capacity."""
+    rows_only: _builtins.bool
+    """Of the shape only its rows: the largest gangs cost more to find than all else."""
     def __init__(
         self,
         *,
         name: _builtins.str = ...,
         shape: _builtins.bool = ...,
+        rows_only: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "shape", b"shape"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "rows_only", b"rows_only", "shape", b"shape"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
