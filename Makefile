@@ -26,8 +26,8 @@ demo: setup ## start an embedded federation, place a 512-pod gang, show why; DEM
 	@$(BIN)/hanse demo $(if $(filter once,$(DEMO)),--once)
 
 .PHONY: services
-services: ## bring etcd, mosquitto and Prometheus' tools, which tests start (Debian's packages, if root)
-	@.ci/services prometheus
+services: ## bring etcd, mosquitto, Prometheus and Chromium, which tests start (Debian's packages, if root)
+	@.ci/services prometheus chromium
 
 .PHONY: test
 test: setup services ## run every test; TESTS=… narrows it: paths or pytest options

@@ -15,7 +15,7 @@ TOP_LEVEL: Final = frozenset(
     "global helm pool_agent proto pyproject.toml tests uv.lock".split()
 )
 PACKAGES: Final = {
-    "api/hanse": "apiserver bus cli client kit manifests model shape up wire",
+    "api/hanse": "apiserver bus cli client console kit manifests model shape up wire",
     "global/hanse": "scheduler store",
     "pool_agent/hanse": "agent simcluster",
     "proto/gen/hanse": "api etcd link sim",

@@ -21,6 +21,8 @@ ONE_PACKAGE: Final = {
     "typer": frozenset({"hanse.cli"}),
     "click": frozenset({"hanse.cli"}),
     "rich": frozenset({"hanse.cli"}),
+    "starlette": frozenset({"hanse.console"}),
+    "uvicorn": frozenset({"hanse.console"}),
     "opentelemetry": frozenset({"hanse.kit"}),
     "cryptography": frozenset({"hanse.kit.trust"}),
     "sqlite3": frozenset({"hanse.store.sqlite", "hanse.simcluster"}),

@@ -19,6 +19,7 @@ from typing import Final
 import grpc
 
 from hanse.apiserver.access.callers import Callers
+from hanse.apiserver.credentials import is_loopback
 from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
@@ -53,12 +54,13 @@ ANYWHERE: Final = frozenset({"0.0.0.0", "[::]", "::"})
 
 
 async def run_global(
-    settings: GlobalSettings, clock: Clock, rng: random.Random, listening: Callable[[str], None]
+    settings: GlobalSettings, clock: Clock, rng: random.Random, listening: Callable[[str, str], None]
 ) -> None:
     """Run a replica until cancelled.
 
     Args:
-        listening: called with the address, once calls are answered; they succeed once the store answers too.
+        listening: called with the address and the console's, "" for none, once calls are answered; they succeed once
+            the store answers too.
 
     Raises:
         HanseError: the settings, the store or the address cannot be used.
@@ -99,9 +101,11 @@ async def run_global(
                 ready=lambda: seat.ready,
             )
         )
+        shown = await _console(settings, services, callers, clock, rng, stack)
         seat.listens_at(_advertised(settings, serving.address))
-        log.info("global_started", extra={"replica": name, "address": serving.address, "store": store_kind(settings)})
-        listening(serving.address)
+        said = {"replica": name, "address": serving.address, "store": store_kind(settings), "console": shown}
+        log.info("global_started", extra=said)
+        listening(serving.address, shown)
         stack.enter_context(HEALTH.told_by(lambda: seat.ready))
         async with _leaving(seat):
             await race(replica=_sit(seat), attend=_attend(seat))
@@ -165,6 +169,25 @@ async def _api(
     return services
 
 
+async def _console(
+    settings: GlobalSettings,
+    services: ApiServices | None,
+    callers: Callers,
+    clock: Clock,
+    rng: random.Random,
+    stack: AsyncExitStack,
+) -> str:
+    """Serve the console if it is asked for; its address."""
+    if not settings.console:
+        return ""
+    if services is None:
+        raise InvalidArgument("the console shows what the API answers; leave the API in", path="--console")
+    from hanse.console.serving import console  # costs time that is spent only where somebody looks
+
+    page = console(services, listen=settings.console, callers=callers, tls=settings.tls, clock=clock, rng=_fork(rng))
+    return await stack.enter_async_context(page)
+
+
 def store_kind(settings: GlobalSettings) -> str:
     """What is shown of a store: its kind, never what is in its address."""
     return settings.store.partition(":")[0]
@@ -188,7 +211,7 @@ def _callers(settings: GlobalSettings, clock: Clock) -> Callers:
     if settings.tls is not None:
         settings.tls.check(server=True)
     callers = opened_callers(
-        listen=settings.listen,
+        listen=_most_open(settings),
         tokens_file=settings.tokens_file,
         access_file=settings.access_file,
         certificates=settings.tls_ca_file is not None,
@@ -198,6 +221,12 @@ def _callers(settings: GlobalSettings, clock: Clock) -> Callers:
     if not settings.scheduler and not settings.api:
         raise InvalidArgument("a replica without scheduler and API has nothing to do; leave one in", path="--no-api")
     return callers
+
+
+def _most_open(settings: GlobalSettings) -> str:
+    """Where the replica can be reached from farthest: what decides whether those who come there are trusted."""
+    beyond = bool(settings.console) and not is_loopback(settings.console.rpartition(":")[0])
+    return settings.console if beyond else settings.listen
 
 
 def _advertised(settings: GlobalSettings, address: str) -> str:

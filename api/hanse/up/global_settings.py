@@ -38,6 +38,7 @@ class GlobalSettings(ProcessSettings):
         "bus": "--bus",
         "listen": "--listen",
         "advertise": "--advertise",
+        "console": "--console",
         "replica": "--replica",
         "federation": "--federation",
         "scheduler": "--no-scheduler",
@@ -66,6 +67,11 @@ class GlobalSettings(ProcessSettings):
         "",
         "HOST:PORT at which other replicas reach this one. Empty: where it listens.",
         why="Needed where the own address is not what others see, as behind 0.0.0.0.",
+    )
+    console: str = setting(
+        "",
+        "HOST:PORT at which browsers get the console; port 0 takes a free one. Empty: nowhere.",
+        why="A page for people is asked for; beyond the loopback it needs tokens, like the API.",
     )
     replica: str = setting(
         "",

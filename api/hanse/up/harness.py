@@ -21,7 +21,10 @@ from hanse.agent.cluster.simulated import SimulatedCluster
 from hanse.agent.cluster.simulated_grpc import GrpcCluster
 from hanse.agent.shell.config import AgentConfig
 from hanse.api.v1 import config_service_pb2
+from hanse.apiserver.access.callers import Callers
+from hanse.apiserver.access.policy import TRUSTING
 from hanse.apiserver.context import CallContext
+from hanse.apiserver.credentials import Credentials
 from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
@@ -66,6 +69,7 @@ class Federation:
         seats: the replicas.
         clusters: the simulated clusters of this process, by pool.
         store_text: which store, for people.
+        console: address of the console for a browser, "" if there is none.
     """
 
     address: str
@@ -75,6 +79,7 @@ class Federation:
     store: Store
     store_text: str
     fleet: Fleet
+    console: str = ""
 
     def describe(self) -> str:
         """One line about what was started."""
@@ -118,7 +123,20 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
             link_pb2_grpc.add_LinkServiceServicer_to_server(LinkService(seats[0]), server)
 
         serving = await stack.enter_async_context(serve(services, listen=options.listen, beside=beside))
-        yield Federation(serving.address, services, seats, clusters, store, options.store, fleet)
+        shown = ""
+        if options.console_listen:
+            from hanse.console.serving import console  # costs time that is spent only where somebody looks
+
+            page = console(
+                services,
+                listen=options.console_listen,
+                callers=Callers(Credentials, lambda: TRUSTING),
+                tls=None,
+                clock=clock,
+                rng=_fork(rng),
+            )
+            shown = await stack.enter_async_context(page)
+        yield Federation(serving.address, services, seats, clusters, store, options.store, fleet, shown)
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from hanse.up.fleet import Fleet
 
 DEFAULT_LISTEN: Final = "127.0.0.1:7311"
 REPLICAS_MAX: Final = 32
+CONSOLE_PORT: Final = 7310
 
 
 def default_data() -> str:
@@ -25,6 +26,13 @@ def default_store() -> str:
     return f"sqlite:{os.path.join(default_data(), 'up.sqlite')}"
 
 
+def console_listen(console: str, listen: str) -> str:
+    """HOST:PORT of the console; `auto` stands for the host of the API and a port that serving chooses."""
+    if console == "auto":
+        return f"{listen.rpartition(':')[0]}:auto"
+    return "" if console == "none" else console
+
+
 @dataclass(frozen=True, slots=True)
 class UpOptions:
     """Settings of an embedded federation.
@@ -33,6 +41,7 @@ class UpOptions:
         fleet: a fleet file, or a fleet that is already read; None for the demo's.
         store: `sqlite:PATH`, or `memory:` for a federation that leaves nothing behind.
         listen: HOST:PORT of the API; port 0 takes a free one.
+        console: HOST:PORT of the console, `auto` for the usual port or a free one, "" for none.
         replicas: schedulers in this process, all active; the first one serves the API.
         summary_interval_s: agents send at most one summary in this time.
         ready_s: how long a start may take before it is given up.
@@ -44,12 +53,18 @@ class UpOptions:
     fleet: Path | Fleet | None = None
     store: str = field(default_factory=default_store)
     listen: str = DEFAULT_LISTEN
+    console: str = ""
     replicas: int = 1
     summary_interval_s: float = 0.5
     ready_s: float = 60.0
     seed: int | None = None
     retention: Retention = Retention()
     archive_dir: str = ""
+
+    @property
+    def console_listen(self) -> str:
+        """Where the console listens, "" for nowhere."""
+        return console_listen(self.console, self.listen)
 
     def __post_init__(self) -> None:
         if not 1 <= self.replicas <= REPLICAS_MAX:

@@ -33,7 +33,7 @@ from hanse.scheduler.core.retention import Retention
 from hanse.simcluster.spec import hosts_in
 from hanse.up.children import Child, Command
 from hanse.up.fleet import Fleet, PoolSpec
-from hanse.up.options import REPLICAS_MAX, default_data
+from hanse.up.options import CONSOLE_PORT, REPLICAS_MAX, console_listen, default_data
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +66,7 @@ class ProcessesOptions:
         state: folder of the simulated clusters, the logs, and what is passed to agents.
         retention: how long ended jobs stay in the store.
         archive_dir: where they go then: a folder, "" for one in `state`, `none`.
+        console: HOST:PORT of the first replica's console, `auto` for the usual port or a free one, "" for none.
         ready_s: how long a start may take before it is given up.
     """
 
@@ -85,6 +86,7 @@ class ProcessesOptions:
     trace_ratio: float | None = None
     retention: Retention = Retention()
     archive_dir: str = ""
+    console: str = ""
     ready_s: float = 90.0
 
     def check(self) -> None:
@@ -112,12 +114,14 @@ class Processes:
         addresses: of the replicas.
         clusters: addresses of the processes of simulated clusters.
         children: the processes, by name.
+        console: address of the console for a browser, "" if there is none.
     """
 
     options: ProcessesOptions
     addresses: tuple[str, ...]
     clusters: tuple[str, ...]
     children: dict[str, Child]
+    console: str = ""
 
     @property
     def address(self) -> str:
@@ -176,20 +180,29 @@ def _prepared(options: ProcessesOptions, clock: Clock, rng: Random) -> Processes
     host, _, port = options.listen.rpartition(":")
     simulated = tuple(pool for pool in options.fleet.pools if not pool.address)
     shares = _shares(simulated, options.clusters_per_process) or [()]
-    ports = free_ports(host, int(port), options.replicas + len(shares))
+    ports = free_ports(host, int(port), options.replicas + len(shares) + 1)
+    console = _console(options, ports.pop())
     addresses = tuple(f"{host}:{one}" for one in ports[: options.replicas])
     clusters = tuple(f"127.0.0.1:{one}" for one in ports[options.replicas :])
     cluster_of = {pool.name: pool.address for pool in options.fleet.pools}
     cluster_of |= {pool.name: at for share, at in zip(shares, clusters, strict=True) for pool in share}
     commands = [
         *_clusters(options, shares, clusters),
-        *(_replica(options, f"r{n}", address) for n, address in enumerate(addresses)),
+        *(_replica(options, f"r{n}", at, console if n == 0 else "") for n, at in enumerate(addresses)),
         *_agents(options, addresses, cluster_of),
     ]
     told = zip(commands, _scraped_at(options, len(commands)), strict=True)
     commands = [replace(one, arguments=(*one.arguments, *_setting("prometheus", address))) for one, address in told]
     children = {command.name: Child(command, clock, Random(rng.getrandbits(64))) for command in commands}
-    return Processes(options, addresses, clusters, children)
+    return Processes(options, addresses, clusters, children, f"http://{console}" if console else "")
+
+
+def _console(options: ProcessesOptions, spare: int) -> str:
+    """Where the console listens, "" for nowhere; `spare` is a port that is free."""
+    host, _, port = console_listen(options.console, options.listen).rpartition(":")
+    if port != "auto":
+        return f"{host}:{port}" if host else ""
+    return f"{host}:{(_free(host, range(CONSOLE_PORT, CONSOLE_PORT + 1), 1) or [spare])[0]}"
 
 
 def _command(options: ProcessesOptions, name: str, prefix: str, *arguments: str, **variables: str) -> Command:
@@ -219,9 +232,10 @@ def _scraped_at(options: ProcessesOptions, count: int) -> list[str]:
     return [f"{host}:{one}" for one in free_ports(host, int(port), count + 1)[1:]]
 
 
-def _replica(options: ProcessesOptions, name: str, address: str) -> Command:
+def _replica(options: ProcessesOptions, name: str, address: str, console: str) -> Command:
     arguments = (
         *("global", "--replica", name, "--listen", address),
+        *(("--console", console) if console else ()),
         *_setting("archive_dir", options.archive_dir or str(options.state / "archive")),
         *_setting("links", ",".join(options.fleet.links)),
         *_setting("retain_terminal_age_s", f"{options.retention.age_s:g}"),

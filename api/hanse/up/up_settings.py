@@ -20,6 +20,7 @@ class UpSettings(ProcessSettings):
         "fleet": "--fleet",
         "store": "--store",
         "listen": "--listen",
+        "console": "--console",
         "replicas": "--replicas",
         "processes": "--processes",
         "bus": "--bus",
@@ -39,6 +40,12 @@ class UpSettings(ProcessSettings):
         DEFAULT_LISTEN,
         "HOST:PORT to answer at; port 0 takes a free one. Further replicas take the next free ports.",
         why="Where every command looks for a server.",
+    )
+    console: str = setting(
+        "auto",
+        "HOST:PORT at which browsers get the console, `none`, or `auto`: port 7310 beside the API, or a free one if"
+        " that is taken.",
+        why="Something to look at, on this machine alone.",
     )
     replicas: int = setting(1, "Schedulers, all active.", why="One is enough for a laptop.", ge=1, le=REPLICAS_MAX)
     processes: bool = setting(

@@ -80,7 +80,7 @@ class Callers:
         return await self._holder(self._token(sent[0] if sent else ""))
 
     def _token(self, authorization: str) -> str:
-        if not authorization and self.certificates and not self._tokens:
+        if not authorization and self.certificates and not self.tokens:
             what = "the certificate names no user; call with one whose alternative names have hanse://user/NAME"
             raise unauthenticated(what)
         if not authorization.lower().startswith(_SCHEME):
@@ -96,7 +96,8 @@ class Callers:
         return token
 
     @property
-    def _tokens(self) -> bool:
+    def tokens(self) -> bool:
+        """Some tokens are known."""
         return self._issuer is not None or bool(self._credentials().principals)
 
     async def _holder(self, token: str) -> Access:

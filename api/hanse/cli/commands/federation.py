@@ -39,6 +39,10 @@ def up(
     listen: Annotated[
         str | None, typer.Option("--listen", metavar="HOST:PORT", help="Where to answer. [default: 127.0.0.1:7311]")
     ] = None,
+    console: Annotated[
+        str | None,
+        typer.Option("--console", metavar="HOST:PORT|none", help="A page for browsers. [default: port 7310]"),
+    ] = None,
     replicas: Annotated[
         str | None, typer.Option("--replicas", metavar="N", help="Schedulers, all active. [default: 1]")
     ] = None,
@@ -77,6 +81,7 @@ def up(
         "fleet": fleet,
         "store": store,
         "listen": listen,
+        "console": console,
         "replicas": replicas,
         "processes": processes or None,
         "bus": bus,
@@ -103,6 +108,7 @@ async def _up(session: Session, settings: "UpSettings") -> None:
         fleet=read_fleet_file(settings.fleet),
         store=settings.store or default_store(),
         listen=settings.listen,
+        console=settings.console,
         replicas=settings.replicas,
         retention=settings.retention(),
         archive_dir=settings.archive_dir,
@@ -110,8 +116,14 @@ async def _up(session: Session, settings: "UpSettings") -> None:
     session.note("starting …")
     async with federation(options) as running:
         settle_memory()
-        value = {"address": running.address, "store": options.store, "replicas": options.replicas}
-        await _stay_up(session, value, f"up at {running.address} · {running.describe()}\n{GOES_ON}\n")
+        value = {
+            "address": running.address,
+            "store": options.store,
+            "replicas": options.replicas,
+            "console": running.console,
+        }
+        told = f"up at {running.address} · {running.describe()}\n{console_line(running.console)}{GOES_ON}\n"
+        await _stay_up(session, value, told)
 
 
 async def _up_processes(session: Session, settings: "UpSettings") -> None:
@@ -131,6 +143,7 @@ async def _up_processes(session: Session, settings: "UpSettings") -> None:
         store=store,
         bus=settings.bus,
         listen=settings.listen,
+        console=settings.console,
         replicas=settings.replicas,
         state=settings.state or default_state(store),
         agents_per_process=settings.agents_per_process,
@@ -150,8 +163,15 @@ async def _up_processes(session: Session, settings: "UpSettings") -> None:
             "replicas": options.replicas,
             "clusters": running.clusters[0],
             "state": str(options.state),
+            "console": running.console,
         }
-        await _stay_up(session, value, f"up at {running.address} · {running.describe()}\n{GOES_ON}\n")
+        told = f"up at {running.address} · {running.describe()}\n{console_line(running.console)}{GOES_ON}\n"
+        await _stay_up(session, value, told)
+
+
+def console_line(address: str) -> str:
+    """Where to look, "" for nowhere."""
+    return f"console: {address}\n" if address else ""
 
 
 async def _stay_up(session: Session, value: object, told: str) -> None:

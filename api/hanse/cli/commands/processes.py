@@ -37,6 +37,9 @@ def global_replica(
     advertise: Annotated[
         str | None, typer.Option("--advertise", metavar="HOST:PORT", help="As others reach it. [default: --listen]")
     ] = None,
+    console: Annotated[
+        str | None, typer.Option("--console", metavar="HOST:PORT", help="A page for browsers. [default: none]")
+    ] = None,
     replica: Annotated[
         str | None, typer.Option("--replica", metavar="NAME", help="Its name, kept. [default: the host's]")
     ] = None,
@@ -76,6 +79,7 @@ def global_replica(
         "bus": bus,
         "listen": listen,
         "advertise": advertise,
+        "console": console,
         "replica": replica,
         "federation": federation,
         "scheduler": False if no_scheduler else None,
@@ -101,10 +105,10 @@ async def _global(session: Session, settings: "GlobalSettings") -> None:
 
     name = replica_name(settings.replica)
 
-    def listening(address: str) -> None:
-        session.say_next(
-            {"address": address, "replica": name}, lambda paper: f"replica {name} at {address}; Ctrl-C ends it\n"
-        )
+    def listening(address: str, console: str) -> None:
+        value = {"address": address, "replica": name, "console": console}
+        page = f", console at {console}" if console else ""
+        session.say_next(value, lambda paper: f"replica {name} at {address}{page}; Ctrl-C ends it\n")
 
     await run_global(settings, SystemClock(), random.Random(), listening)
 

@@ -79,6 +79,7 @@ async def _federation(plot: Plot) -> AsyncIterator[str]:
             fleet=read_fleet_file(plot.fleet),
             store=f"sqlite:{folder}/demo.sqlite",
             listen=_address(plot),
+            console="" if plot.once else "auto",
             replicas=plot.replicas,
         )
         async with federation(options) as running:

@@ -1,0 +1,75 @@
+"""The queues with what is in them, which costs a look at every job's record: done seldom, and once for all pages.
+
+A count rests for as many times its own length as CENSUS_REST says, so that a federation of a hundred thousand jobs
+spends a twentieth of one core on it and no more, whoever looks.
+"""
+
+import asyncio
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from hanse.api.v1 import queue_service_pb2
+from hanse.apiserver.access.rights import Access
+from hanse.apiserver.context import CallContext
+from hanse.console.desk import Desk
+from hanse.console.forms import Form, queue_form
+from hanse.console.hub import same_rights
+from hanse.console.limits import CENSUS_AGE_MIN_S, CENSUS_REST
+from hanse.kit.clock import Clock
+from hanse.wire.json import Json
+from hanse.wire.limits import PAGE_SIZE_MAX
+
+CALLERS_KEPT_MAX: Final = 64
+PAGES_MAX: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    form: Form
+    until_s: float
+    access: Access
+
+    def serves(self, ctx: CallContext, now_s: float) -> bool:
+        """Whether it is fresh, and was counted for the same rights."""
+        return now_s < self.until_s and same_rights(self.access, ctx.access)
+
+
+class Census:
+    """The queues that each caller may see."""
+
+    def __init__(self, desk: Desk, clock: Clock) -> None:
+        self._desk = desk
+        self._clock = clock
+        self._known: OrderedDict[str, _Counted] = OrderedDict()
+        self._turn = asyncio.Lock()
+
+    async def queues(self, ctx: CallContext) -> Form:
+        """All of them, as they were a moment ago."""
+        known = self._known.get(ctx.principal)
+        if known is not None and known.serves(ctx, self._clock.monotonic()):
+            return known.form
+        async with self._turn:
+            known = self._known.get(ctx.principal)
+            if known is not None and known.serves(ctx, self._clock.monotonic()):
+                return known.form
+            return await self._count(ctx)
+
+    async def _count(self, ctx: CallContext) -> Form:
+        begun_s = self._clock.monotonic()
+        queues: list[Json] = []
+        request = queue_service_pb2.ListQueuesRequest(page_size=PAGE_SIZE_MAX, status=True)
+        for _ in range(PAGES_MAX):
+            page = await self._desk.ask(ctx, self._desk.queues.list_queues, request)
+            queues.extend(queue_form(queue) for queue in page.queues)
+            request.page_token = page.next_page_token
+            if not page.next_page_token:
+                break
+        ended_s = self._clock.monotonic()
+        form: Form = {"queues": queues, "at": self._clock.now_ms(), "more": bool(request.page_token)}
+        rest_s = max(CENSUS_AGE_MIN_S, (ended_s - begun_s) * CENSUS_REST)
+        self._known[ctx.principal] = _Counted(form, ended_s + rest_s, ctx.access)
+        self._known.move_to_end(ctx.principal)
+        while len(self._known) > CALLERS_KEPT_MAX:
+            self._known.popitem(last=False)
+        return form
