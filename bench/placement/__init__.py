@@ -17,7 +17,8 @@ plain loop over the nodes takes for the same gangs of 1,000 (median over median,
 `bench/placement/loop.py`); above 1 we are faster.
 
 Times are of the thread's processor (nothing here waits); `raw` has those of the wall beside them, which on a shared
-machine contain what others computed. The garbage collector runs as it does in our processes. `raw.proofs` counts how
+machine contain what others computed. The garbage collector runs as it does in our processes, and placement is
+compiled as it is there, where numba is installed (`raw.compiled`; HANSE_NATIVE=0 leaves it to Python). `raw.proofs` counts how
 often the greedy choice's certificate answered; `raw.multi_set` is how far gangs of several sets are from the best of
 all arrangements on small pools. Arguments: NODES, ROUNDS, HARD, EVENTS, FITS (requests to each fleet), MULTI, SEED.
 """
@@ -28,6 +29,7 @@ from collections.abc import Mapping
 from bench.contract import BenchArgs, BenchResult, JsonValue
 from bench.placement import events, fit, gangs, hard, multi, summaries
 from bench.placement.clock import quantile
+from hanse.kit.native import load
 from hanse.kit.process import settle_memory
 
 
@@ -39,6 +41,7 @@ def run(args: Mapping[str, str]) -> BenchResult:
     fit_rounds = read.whole("FITS", 2_000)
     seed, multi_sets = read.whole("SEED", 1, least=0), read.whole("MULTI", 200)
     raw: dict[str, JsonValue] = {"args": read.done()}
+    raw["compiled"] = load()
     settle_memory()
     figures: dict[str, float | None] = {}
     figures |= _gangs(nodes, rounds, seed, raw)

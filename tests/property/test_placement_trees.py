@@ -15,6 +15,7 @@ import pytest
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.placement import Placement, place
+from hanse.kit import kernels
 from hanse.model.ids import NodeName
 from hanse.model.job import Slice, Topology
 from hanse.model.placement import Level
@@ -23,6 +24,7 @@ from hanse.model.request import GangRequest, SetRequest
 from hanse.model.resources import NVIDIA_GPU, Resources
 from hanse.model.selectors import Selector
 from hanse.shape import NoFit, apply, domains, encode, fit, sets, solve
+from hanse.shape.native import Native, native
 from tests.property.shape_cases import H100, HOST, POD, walk
 from tests.property.shape_oracle import Ask, Cost, Tree, is_leaf, optimum, spent
 from tests.property.test_placement import on_one_host
@@ -39,6 +41,7 @@ GREEDY = (solve, "_proven", lambda *_: False)
 SETS = (sets, "SETS_MAX", 0)
 FRUGAL = (sets, "FRUGAL_MAX", -1)
 CLOSED_FORM = (solve, "is_heap", lambda _: False)
+COMPILED = tuple([(native, name, getattr(kernels, name)) for name in Native.__slots__])
 ROUTES: dict[str, tuple[tuple[object, str, object], ...]] = {
     "everything": (),
     "without_arrays": (QUICK,),
@@ -46,6 +49,9 @@ ROUTES: dict[str, tuple[tuple[object, str, object], ...]] = {
     "frugal_sets": (QUICK, GREEDY, SETS),
     "closed_form": (QUICK, GREEDY, SETS, FRUGAL),
     "search": (QUICK, GREEDY, SETS, FRUGAL, CLOSED_FORM),
+    "everything_compiled": COMPILED,
+    "closed_form_compiled": (QUICK, GREEDY, SETS, FRUGAL, *COMPILED),
+    "search_compiled": (QUICK, GREEDY, SETS, FRUGAL, CLOSED_FORM, *COMPILED),
 }
 """By name, what gives up."""
 

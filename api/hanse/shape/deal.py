@@ -16,6 +16,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from hanse.shape.levels import Ints
+from hanse.shape.native import native
 
 CELLS_MAX: Final = 400_000  # of all additions to the table
 ROUNDS_MAX: Final = 40  # times that it is made
@@ -52,6 +53,9 @@ def deal(steps: Ints, wanted: int, count: int, costs: Ints, exact: Exact) -> lis
 
 
 def _cheapest(steps: Ints, spare: int, count: int, costs: Ints) -> list[tuple[int, int]]:
+    if native.cheapest is not None:
+        told = native.cheapest(steps, spare, count, costs).tolist()
+        return [(at, less) for at, less in told]
     width = costs.shape[1]
     backwards = np.ascontiguousarray(costs[:, ::-1])
     table: Ints = np.full((count + 1, spare + 1), FAR, dtype=np.int64)

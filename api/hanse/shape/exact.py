@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hanse.shape.capacity import Cap
+from hanse.shape.native import native
 from hanse.shape.tightest import least_sums
 
 Words = NDArray[np.int64]
@@ -166,6 +167,10 @@ def _added(costs: Words, amounts: NDArray[np.int64], prices: Words) -> tuple[Wor
     """The table with one more child: for every total, none of it or the best of its amounts."""
     width = costs.shape[1]
     choice = np.zeros(width, dtype=np.int32)
+    if native.added is not None:
+        table = np.empty_like(costs)
+        native.added(costs, amounts, prices, table, choice)
+        return table, choice
     best = costs
     piece = max(1, CELLS_MAX // width)
     for first in range(0, len(amounts), piece):

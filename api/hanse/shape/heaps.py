@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hanse.shape.levels import CLASS_STRIDE, Ints
+from hanse.shape.native import native
 from hanse.shape.pick import Picked, pick
 from hanse.shape.seen import Apart, Seen
 from hanse.shape.take import Cost, Take
@@ -116,8 +117,13 @@ def _of_sizes(fits: Ints, wanted: dict[int, int]) -> list[int]:
 def filled(apart: Apart, places: Ints, n: int) -> Chosen:
     """The hosts of these lowest domains that hold n: the fewest, and the tightest choice of so many."""
     seen = apart.seen
-    rows = apart.rows[-1][places].tolist()
     starts, whole = seen.levels.bounds[-1], seen.fits[-1]
+    if native.fill is not None:
+        levels, own_rows = seen.levels, apart.rows[-1][places]
+        told = native.fill(own_rows, starts, seen.pods, levels.numbers, levels.hosts, whole, n)
+        if told[0] >= 0:
+            return _as_told(seen, places, own_rows, told)
+    rows = apart.rows[-1][places].tolist()
     hosts: list[list[tuple[int, int, int, int]]] = []  # by domain, (pods, free GPUs, bin, hosts), most first
     total: dict[int, int] = {}
     for row in rows:
@@ -159,6 +165,18 @@ def filled(apart: Apart, places: Ints, n: int) -> Chosen:
             uses.append((place, _everything(seen, row)))
         else:
             uses.append((place, Take(tuple(take))))
+    return Chosen((used,), (held,), uses)
+
+
+def _as_told(seen: Seen, places: Ints, rows: Ints, told: tuple[int, int, Ints, Ints, Ints]) -> Chosen:
+    """What a compiled `filled` chose."""
+    used, held, taken, ends, whole = told
+    hosts = list(zip(*taken.T.tolist(), strict=True))
+    uses: Uses = []
+    first = 0
+    for place, row, end, every in zip(places.tolist(), rows.tolist(), ends.tolist(), whole.tolist(), strict=True):
+        uses.append((place, _everything(seen, row) if every else Take(tuple(hosts[first:end]))))
+        first = end
     return Chosen((used,), (held,), uses)
 
 

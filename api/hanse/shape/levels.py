@@ -109,4 +109,4 @@ def _each_one(bounds: tuple[Ints, ...]) -> tuple[Ints, ...]:
 def columns(bins: bytes, *, narrow: bool) -> tuple[Ints, Ints, Ints]:
     """Class, free GPUs and hosts of each bin, see `Packed`."""
     flat = np.frombuffer(bins, dtype=np.uint8).astype(np.int64) if narrow else np.frombuffer(bins, dtype=np.int64)
-    return flat[0::3], flat[1::3], flat[2::3]
+    return flat[0::3].copy(), flat[1::3].copy(), flat[2::3].copy()

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from hanse.shape.bounds import best_above, cannot_do_with, heap, least_below
 from hanse.shape.capacity import Cap
+from hanse.shape.native import native
 from hanse.shape.tightest import fewest, tightest
 
 SIZES_MAX: Final = 40  # different sizes of parts
@@ -184,6 +185,10 @@ def _lightest(weights: Ints, gains: Ints, count: int, demand: int) -> list[int] 
     demand = max(0, demand)
     if len(weights) * (count + 1) * (demand + 1) > CELLS_MAX:
         return None
+    if native.lightest is not None:
+        better_by_row = np.zeros((len(weights), count + 1, demand + 1), dtype=np.bool_)
+        any_ = native.lightest(weights, gains, count, demand, better_by_row)
+        return _walk_back(list(better_by_row), gains.tolist(), count, demand) if any_ else []
     best = np.full((count + 1, demand + 1), _FAR, dtype=np.int64)
     best[0, 0] = 0
     took: list[NDArray[np.bool_]] = []

@@ -12,6 +12,10 @@ less than one part. That bounds the search, whatever n and the number of parts (
 from itertools import pairwise
 from math import gcd
 
+import numpy as np
+
+from hanse.shape.native import native
+
 Parts = tuple[tuple[int, int], ...]  # (size > 0, how many), largest size first, sizes distinct
 
 
@@ -141,6 +145,12 @@ def _by_exchanges(parts: Parts, largest: dict[int, int], n: int, least: int) -> 
     Tried with few exchanges first, since few mostly do; as many as could matter at the last.
     """
     spare = {size: many - largest.get(size, 0) for size, many in parts}
+    if native.by_exchanges is not None:
+        sizes, there = np.array(parts, dtype=np.int64).T.copy()
+        chosen = np.empty_like(sizes)
+        had = np.array([largest.get(size, 0) for size, _ in parts], dtype=np.int64)
+        if native.by_exchanges(sizes, there, had, n, least, chosen):
+            return {size: many for (size, _), many in zip(parts, chosen.tolist(), strict=True) if many}
     excess = sum([size * many for size, many in largest.items()]) - n
     most = min(excess, sum(largest.values()), sum(spare.values()))
     at_once = min(most, 2)

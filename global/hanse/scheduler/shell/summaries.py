@@ -18,6 +18,7 @@ from typing import Final
 
 from hanse.bus.contract import Bus, BusError, BusMessage
 from hanse.kit.clock import Clock
+from hanse.kit.native import load_for
 from hanse.kit.telemetry import metrics
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName
@@ -84,6 +85,7 @@ class Summaries:
         except ShapeError as error:
             log.warning("summary_unreadable", extra={"pool": summary.pool, "cause": str(error)})
             return
+        load_for(summary.nodes)
         if self._world.accept_summary(summary.pool, facts):
             metrics.SUMMARIES.add(1)
             self._took()

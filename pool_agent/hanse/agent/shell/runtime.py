@@ -20,6 +20,7 @@ from hanse.agent.shell.publisher import Publisher
 from hanse.bus.contract import Bus
 from hanse.kit.backoff import Backoff
 from hanse.kit.clock import Clock
+from hanse.kit.native import load_for
 from hanse.kit.tasks import race
 from hanse.kit.telemetry import metrics
 
@@ -63,6 +64,8 @@ class Agent:
         """Serve until cancelled. Leaves the link and the bus, and stops no pod."""
         log.info("agent_started", extra={"pool": self.config.pool, "instance": self.instance})
         await self.pool.load(self._turns)
+        if self.pool.ledger is not None:
+            load_for(len(self.pool.ledger.inventory))
         parts = {"cluster": self.pool.run(), "link": self._link.run(), "summaries": self._publisher.run()}
         if self._bus is not None:
             parts["bus"] = self._publisher.run_bus(self._bus)
