@@ -8,7 +8,6 @@ names nobody needs a token beside it, and one of an agent or a replica opens no 
 """
 
 import hashlib
-import ipaddress
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from hanse.apiserver.context import ANONYMOUS
+from hanse.kit.addresses import is_loopback
 from hanse.model.errors import FailedPrecondition, InvalidArgument
 
 TOKENS_MAX: Final = 10_000
@@ -148,13 +148,3 @@ def check_listen(listen: str, *, open: bool) -> None:  # noqa: A002 - the word f
             reason="CREDENTIALS_MISSING",
             path="listen",
         )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the host. A name is asked of nobody: only `localhost` is believed."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.removeprefix("[").removesuffix("]")).is_loopback
-    except ValueError:
-        return False

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+from hanse.apiserver.access_service import AccessService
 from hanse.apiserver.applying import Applier
 from hanse.apiserver.commits import GroupCommitter
 from hanse.apiserver.config import ConfigService
@@ -95,6 +96,7 @@ class ApiServices:
         self.pools = PoolService(store, writer, view, clock)
         self.queues = QueueService(store, writer, self.jobs.sight, view, clock)
         self.config = ConfigService(store, writer, Applier(store, writer, clock))
+        self.access = AccessService()
         self.server = ServerService(store, identity, clock, view, standing)
 
     @asynccontextmanager

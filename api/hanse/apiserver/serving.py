@@ -17,6 +17,7 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc  # type: ignore[i
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from hanse.api.v1 import (
+    access_service_pb2,
     config_service_pb2,
     event_service_pb2,
     job_service_pb2,
@@ -26,11 +27,12 @@ from hanse.api.v1 import (
 )
 from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.access.policy import CLOSED, TRUSTING
-from hanse.apiserver.credentials import Credentials, check_listen, is_loopback
+from hanse.apiserver.credentials import Credentials, check_listen
 from hanse.apiserver.door import Door
 from hanse.apiserver.rpc import Gate, handlers
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.settings import DEFAULT_LISTEN
+from hanse.kit.addresses import is_loopback
 from hanse.kit.tls import TlsFiles, server_credentials
 from hanse.kit.trust.shown import Barred, nobody_is_barred
 from hanse.model.errors import Unavailable
@@ -73,6 +75,7 @@ def services_of(services: ApiServices) -> tuple[tuple[ServiceDescriptor, object]
         (pool_service_pb2.DESCRIPTOR.services_by_name["PoolService"], services.pools),
         (queue_service_pb2.DESCRIPTOR.services_by_name["QueueService"], services.queues),
         (config_service_pb2.DESCRIPTOR.services_by_name["ConfigService"], services.config),
+        (access_service_pb2.DESCRIPTOR.services_by_name["AccessService"], services.access),
         (server_service_pb2.DESCRIPTOR.services_by_name["ServerService"], services.server),
     )
 

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from hanse.cli.commands import (
     applying,
+    asking,
     batching,
     capacity,
     changing,
@@ -57,6 +58,7 @@ GROUPS: Final = {
     ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "drain", "leave", "queues", "queue", "apply", "import"),
     "Federations": ("status", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
+    "Access": ("whoami", "can", "token"),
     "This command": ("completion", "version"),
 }
 
@@ -161,6 +163,9 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "restored": restoring.restored,
     "sim-cluster": simcluster.sim_cluster,
     "completion": completion.completion,
+    "whoami": asking.whoami,
+    "can": asking.can,
+    "token": asking.token,
     "version": version.version,
 }
 _AS_GIVEN: Final = {"ignore_unknown_options": True, "allow_interspersed_args": False}

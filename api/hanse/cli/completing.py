@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 if TYPE_CHECKING:
+    from hanse.cli.settings import Settings
     from hanse.client import AsyncClient
 
 DEADLINE_S: Final = 0.5
@@ -57,16 +58,16 @@ def _asked(context: typer.Context, names: "Callable[[AsyncClient], Awaitable[lis
     from hanse.model.errors import HanseError
 
     try:
-        server = settings_of(str(context.params.get("server") or ""), None, os.environ).server
-        return asyncio.run(_quickly(server, names))
+        settings = settings_of(str(context.params.get("server") or ""), None, os.environ)
+        return asyncio.run(_quickly(settings, names))
     except (Failure, HanseError, TimeoutError):
         return []
 
 
-async def _quickly(server: str, names: "Callable[[AsyncClient], Awaitable[list[str]]]") -> list[str]:
+async def _quickly(settings: "Settings", names: "Callable[[AsyncClient], Awaitable[list[str]]]") -> list[str]:
     import asyncio
 
-    from hanse.client import AsyncClient
+    from hanse.cli.session import connected
 
-    async with asyncio.timeout(DEADLINE_S), AsyncClient(server or None, deadline_s=DEADLINE_S, tries_max=1) as client:
+    async with asyncio.timeout(DEADLINE_S), connected(settings, deadline_s=DEADLINE_S, tries_max=1) as client:
         return await names(client)

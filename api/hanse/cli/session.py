@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from hanse.cli.paper import Paper, paper_of
 from hanse.cli.settings import Output, Settings, settings_of
@@ -39,7 +39,7 @@ class Session:
         """Run a coroutine with a connection, and close it after."""
         import asyncio
 
-        return asyncio.run(_connected(self.settings.server, work))
+        return asyncio.run(_connected(self.settings, work))
 
     def say(self, value: object, drawn: Callable[[Paper], str]) -> None:
         """The answer, in the form that is wanted.
@@ -88,10 +88,22 @@ def papers() -> tuple[Paper, Paper]:
     return paper_of(sys.stdout, os.environ, columns=columns), paper_of(sys.stderr, os.environ, columns=columns)
 
 
-async def _connected(server: str, work: "Callable[[AsyncClient], Awaitable[T]]") -> T:
+def connected(settings: Settings, **terms: Any) -> "AsyncClient":
+    """A client by the settings; the environment, where it says something, goes before the file.
+
+    Args:
+        terms: of AsyncClient.
+    """
     from hanse.client import AsyncClient
 
-    async with AsyncClient(server or None) as client:
+    file = settings.environment()
+    if "HANSE_TOKEN" in os.environ:
+        file.pop("HANSE_TOKEN_FILE", None)
+    return AsyncClient(settings.server or None, environment={**file, **os.environ}, **terms)
+
+
+async def _connected(settings: Settings, work: "Callable[[AsyncClient], Awaitable[T]]") -> T:
+    async with connected(settings) as client:
         return await work(client)
 
 

@@ -7,13 +7,16 @@ configuration file, the default. `queue` is for jobs that name none. NO_COLOR tu
     server: scheduler.example:7311
     output: table
     queue: research
+    token_file: ~/.hanse-token
+    ca_file: ~/hanse-ca.pem
 
-A file that is not there is fine unless HANSE_CONFIG names it. A field that does not exist is refused: a setting that
-is misspelt must not be ignored.
+`token_file`, `ca_file`, `cert_file` and `key_file` count where HANSE_TOKEN, HANSE_TOKEN_FILE, HANSE_CA_FILE,
+HANSE_CERT_FILE and HANSE_KEY_FILE say nothing. A file that is not there is fine unless HANSE_CONFIG names it. A field
+that does not exist is refused: a setting that is misspelt must not be ignored.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -26,7 +29,7 @@ SERVER_VARIABLE: Final = "HANSE_SERVER"
 OUTPUT_VARIABLE: Final = "HANSE_OUTPUT"
 QUEUE_VARIABLE: Final = "HANSE_QUEUE"
 CONFIG_BYTES_MAX: Final = 65_536
-_FIELDS: Final = ("server", "output", "queue")
+_FIELDS: Final = ("server", "output", "queue", "token_file", "ca_file", "cert_file", "key_file")
 
 
 class Output(StrEnum):
@@ -44,6 +47,20 @@ class Settings:
     server: str = ""
     output: Output = Output.TABLE
     queue: str = ""
+    token_file: str = ""
+    ca_file: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+
+    def environment(self) -> dict[str, str]:
+        """What of it the SDK looks for in the environment."""
+        found = {
+            "HANSE_TOKEN_FILE": self.token_file,
+            "HANSE_CA_FILE": self.ca_file,
+            "HANSE_CERT_FILE": self.cert_file,
+            "HANSE_KEY_FILE": self.key_file,
+        }
+        return {name: str(Path(text).expanduser()) for name, text in found.items() if text}
 
 
 def settings_of(server: str, output: Output | None, environment: Mapping[str, str]) -> Settings:
@@ -53,7 +70,8 @@ def settings_of(server: str, output: Output | None, environment: Mapping[str, st
         Failure: the configuration file cannot be used.
     """
     file = read_config(environment)
-    return Settings(
+    return replace(
+        file,
         server=server or environment.get(SERVER_VARIABLE) or file.server,
         output=output or _output_of_environment(environment) or file.output,
         queue=environment.get(QUEUE_VARIABLE) or file.queue,
@@ -114,9 +132,6 @@ def _parsed(text: bytes) -> Settings:
         return Settings()
     root = Field(trees[0].root, "", trees[0].line)
     root.only(_FIELDS)
-    server, output, queue = (root.get(name) for name in _FIELDS)
-    return Settings(
-        server=server.text() if server else "",
-        output=Output(output.one_of(*Output)) if output else Output.TABLE,
-        queue=queue.text() if queue else "",
-    )
+    output = root.get("output")
+    texts = {name: field.text() for name in _FIELDS if name != "output" and (field := root.get(name)) is not None}
+    return Settings(output=Output(output.one_of(*Output)) if output else Output.TABLE, **texts)

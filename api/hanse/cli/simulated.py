@@ -51,13 +51,14 @@ async def _call(server: str, request: object) -> "PathResponse":
 
     import grpc
 
-    from hanse.client.address import TOKEN_VARIABLE, server_address, tls_files
+    from hanse.client.address import server_address, tls_files
     from hanse.client.calls import Connection, Terms
+    from hanse.client.tokens import token_source
     from hanse.sim.v1 import sim_pb2, sim_pb2_grpc
 
     connection = Connection(
         server_address(server or None, os.environ),
-        token=os.environ.get(TOKEN_VARIABLE, ""),
+        token=token_source(None, None, os.environ),
         terms=Terms(),
         rng=random.SystemRandom(),
         tls=tls_files(os.environ),

@@ -11,7 +11,7 @@ from hanse.model.names import quoted
 DEFAULT_PORT: Final = 7311
 DEFAULT_SERVER: Final = f"127.0.0.1:{DEFAULT_PORT}"
 SERVER_VARIABLE: Final = "HANSE_SERVER"
-TOKEN_VARIABLE: Final = "HANSE_TOKEN"
+TLS_VARIABLE: Final = "HANSE_TLS"
 CA_VARIABLE: Final = "HANSE_CA_FILE"
 CERT_VARIABLE: Final = "HANSE_CERT_FILE"
 KEY_VARIABLE: Final = "HANSE_KEY_FILE"
@@ -39,8 +39,10 @@ def server_address(server: str | None, environment: Mapping[str, str]) -> str:
 
 
 def tls_files(environment: Mapping[str, str]) -> TlsFiles | None:
-    """The files that HANSE_CA_FILE, HANSE_CERT_FILE and HANSE_KEY_FILE name; None if none of them is set."""
+    """The files that HANSE_CA_FILE, HANSE_CERT_FILE and HANSE_KEY_FILE name; None, in clear, if none of them is set,
+    nor HANSE_TLS, which believes in the authorities of this machine."""
     ca, cert, key = (
         Path(text) if (text := environment.get(name)) else None for name in (CA_VARIABLE, CERT_VARIABLE, KEY_VARIABLE)
     )
-    return None if ca is cert is key is None else TlsFiles(ca, cert, key)
+    wanted = environment.get(TLS_VARIABLE, "") not in ("", "0")
+    return None if ca is cert is key is None and not wanted else TlsFiles(ca, cert, key)

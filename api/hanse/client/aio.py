@@ -9,12 +9,15 @@ import asyncio
 import os
 import random
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 import grpc
 
 from hanse.api.v1 import (
+    access_service_pb2,
+    access_service_pb2_grpc,
     config_pb2,
     config_service_pb2,
     config_service_pb2_grpc,
@@ -33,12 +36,13 @@ from hanse.api.v1 import (
     server_service_pb2,
     server_service_pb2_grpc,
 )
-from hanse.client.address import TOKEN_VARIABLE, server_address, tls_files
+from hanse.client.address import server_address, tls_files
 from hanse.client.calls import DEADLINE_S, TRIES_MAX, Connection, Terms
 from hanse.client.commands import Input, run_command
 from hanse.client.files import read_jobs
 from hanse.client.objects import ConfigSource, objects_of
 from hanse.client.submission import JobSource, Submission, batches, order_of
+from hanse.client.tokens import token_source
 from hanse.client.waiting import Until, far_enough, parse_until
 from hanse.client.watching import follow_events, watch_jobs
 from hanse.kit.tls import TlsFiles
@@ -57,12 +61,15 @@ class AsyncClient:
 
     Args:
         server: HOST:PORT; None for HANSE_SERVER, or 127.0.0.1:7311.
-        token: bearer token; None for HANSE_TOKEN, or none.
+        token: bearer token; None for `token_file`, HANSE_TOKEN, HANSE_TOKEN_FILE, or none. It is sent to another
+            machine only over an encrypted connection.
+        token_file: file of the token, read again when it changes.
         tls: files of an encrypted connection; None for HANSE_CA_FILE, HANSE_CERT_FILE and HANSE_KEY_FILE, or in clear
-            if none of these is set.
+            if none of these is set, nor HANSE_TLS=1 for the authorities that this machine trusts.
         deadline_s: of a call with all its repetitions.
         tries_max: how often a call that found nobody is made in all.
         rng: source of request ids and of jitter.
+        environment: in which variables are looked for; None for that of the process.
     """
 
     def __init__(
@@ -70,17 +77,20 @@ class AsyncClient:
         server: str | None = None,
         *,
         token: str | None = None,
+        token_file: Path | None = None,
         tls: TlsFiles | None = None,
         deadline_s: float = DEADLINE_S,
         tries_max: int = TRIES_MAX,
         rng: random.Random | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
+        variables = os.environ if environment is None else environment
         self._connection = Connection(
-            server_address(server, os.environ),
-            token=os.environ.get(TOKEN_VARIABLE, "") if token is None else token,
+            server_address(server, variables),
+            token=token_source(token, token_file, variables),
             terms=Terms(deadline_s, tries_max),
             rng=rng or random.SystemRandom(),
-            tls=tls_files(os.environ) if tls is None else tls,
+            tls=tls_files(variables) if tls is None else tls,
         )
 
     @property
@@ -111,6 +121,10 @@ class AsyncClient:
     @property
     def _queues(self) -> "queue_service_pb2_grpc.QueueServiceAsyncStub":
         return queue_service_pb2_grpc.QueueServiceStub(self._connection.channel)
+
+    @property
+    def _access(self) -> "access_service_pb2_grpc.AccessServiceAsyncStub":
+        return access_service_pb2_grpc.AccessServiceStub(self._connection.channel)
 
     @property
     def _config(self) -> "config_service_pb2_grpc.ConfigServiceAsyncStub":
@@ -598,6 +612,15 @@ class AsyncClient:
         """How the whole federation is: replicas, holders, pools, and what is degraded."""
         method = server_service_pb2_grpc.ServerServiceStub(self._connection.channel).GetStatus
         return await self._connection.unary(method, server_service_pb2.GetStatusRequest())
+
+    async def who_am_i(self) -> access_service_pb2.WhoAmIResponse:
+        """The caller, as the server knows them."""
+        return await self._connection.unary(self._access.WhoAmI, access_service_pb2.WhoAmIRequest())
+
+    async def can(self, verb: str, queue: str = "") -> access_service_pb2.CheckAccessResponse:
+        """Whether the caller may do something, in a queue or in the whole federation; a refusal is an answer."""
+        request = access_service_pb2.CheckAccessRequest(verb=verb, queue=queue)
+        return await self._connection.unary(self._access.CheckAccess, request)
 
     async def server_info(self) -> server_service_pb2.ServerInfo:
         """The server and its federation."""

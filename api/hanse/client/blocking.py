@@ -10,10 +10,12 @@ import asyncio
 import random
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from hanse.api.v1 import (
+    access_service_pb2,
     config_pb2,
     config_service_pb2,
     event_service_pb2,
@@ -50,12 +52,21 @@ class Client:
         server: str | None = None,
         *,
         token: str | None = None,
+        token_file: Path | None = None,
         tls: TlsFiles | None = None,
         deadline_s: float = DEADLINE_S,
         tries_max: int = TRIES_MAX,
         rng: random.Random | None = None,
     ) -> None:
-        self._client = AsyncClient(server, token=token, tls=tls, deadline_s=deadline_s, tries_max=tries_max, rng=rng)
+        self._client = AsyncClient(
+            server,
+            token=token,
+            token_file=token_file,
+            tls=tls,
+            deadline_s=deadline_s,
+            tries_max=tries_max,
+            rng=rng,
+        )
         self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
         self._loop = self._runner.get_loop()
         self._thread = threading.Thread(target=self._serve, name="hanse-client", daemon=True)
@@ -377,6 +388,12 @@ class Client:
 
     def status(self) -> server_service_pb2.FederationStatus:
         return self._run(self._client.status())
+
+    def who_am_i(self) -> access_service_pb2.WhoAmIResponse:
+        return self._run(self._client.who_am_i())
+
+    def can(self, verb: str, queue: str = "") -> access_service_pb2.CheckAccessResponse:
+        return self._run(self._client.can(verb, queue))
 
     def server_info(self) -> server_service_pb2.ServerInfo:
         return self._run(self._client.server_info())

@@ -13,6 +13,7 @@ from typing import Final, TypeAlias, TypeVar
 import grpc
 
 from hanse.client.failures import error_from_call
+from hanse.client.tokens import check_secret
 from hanse.kit.tls import TlsFiles
 from hanse.kit.tls import channel as opened
 from hanse.model.errors import HanseError, Unavailable
@@ -62,14 +63,21 @@ class Connection:
     """A channel to one server, opened by the first call."""
 
     def __init__(
-        self, server: str, *, token: str, terms: Terms, rng: random.Random, tls: TlsFiles | None = None
+        self, server: str, *, token: Callable[[], str], terms: Terms, rng: random.Random, tls: TlsFiles | None = None
     ) -> None:
         self.server = server
         self._tls = tls
         self.terms = terms
         self._rng = rng
-        self.metadata = (("authorization", f"Bearer {token}"),) if token else ()
+        self._token = token
         self._channel: grpc.aio.Channel | None = None
+
+    @property
+    def metadata(self) -> tuple[tuple[str, str], ...]:
+        """Of every call: the token as it is now. Raises InvalidArgument: it cannot be read, or may not be sent."""
+        token = self._token()
+        check_secret(self.server, token, self._tls)
+        return (("authorization", f"Bearer {token}"),) if token else ()
 
     @property
     def channel(self) -> grpc.aio.Channel:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from hanse.apiserver.access.callers import Callers, Issuer
 from hanse.apiserver.access.policy import CLOSED, TRUSTING, Policy
-from hanse.apiserver.credentials import Credentials, check_listen, is_loopback, read_tokens
+from hanse.apiserver.credentials import Credentials, check_listen, read_tokens
+from hanse.kit.addresses import is_loopback
 from hanse.kit.clock import Clock
 from hanse.kit.followed import Followed
 from hanse.model.errors import InvalidArgument

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from hanse.apiserver.context import ANONYMOUS
-from hanse.apiserver.credentials import Holder, check_listen, hashed, is_loopback, parse_tokens, read_tokens
+from hanse.apiserver.credentials import Holder, check_listen, hashed, parse_tokens, read_tokens
+from hanse.kit.addresses import is_loopback
 from hanse.model.errors import FailedPrecondition, InvalidArgument
 
 TOKEN = "0123456789abcdef"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import aiohttp
 import msgspec
 
-from hanse.apiserver.credentials import is_loopback
+from hanse.kit.addresses import is_loopback
 from hanse.model.errors import InvalidArgument, Unavailable
 from hanse.model.names import quoted
 

@@ -107,6 +107,8 @@ RULES: Final = {
     "hanse.api.v1.ConfigService/DeleteCohort": _CONFIGURE,
     "hanse.api.v1.ServerService/GetServerInfo": _KNOWN,
     "hanse.api.v1.ServerService/GetStatus": _VIEW,
+    "hanse.api.v1.AccessService/WhoAmI": _KNOWN,
+    "hanse.api.v1.AccessService/CheckAccess": _KNOWN,
     "hanse.link.v1.LinkService/Attach": _ATTACH,
     "hanse.link.v1.LinkService/Carry": _ATTACH,
     "hanse.link.v1.PeerService/AskPool": _PEER,

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING, Final
 
 from hanse.cli.options import OutputOption, ServerOption
-from hanse.cli.session import session_of
+from hanse.cli.session import connected, session_of
+from hanse.cli.settings import Settings
 from hanse.model.errors import HanseError
 
 if TYPE_CHECKING:
@@ -35,17 +36,15 @@ def version(server: ServerOption = None, output: OutputOption = None) -> None:
     from hanse.wire.json import message_to_json
 
     session = session_of(server, output)
-    info, why = asyncio.run(_asked(session.settings.server))
+    info, why = asyncio.run(_asked(session.settings))
     value = {"client": own_version(), "server": message_to_json(info) if info is not None else None}
     session.say(value, lambda paper: version_page(own_version(), info, why, paper))
 
 
-async def _asked(server: str) -> "tuple[ServerInfo | None, str]":
+async def _asked(settings: Settings) -> "tuple[ServerInfo | None, str]":
     """Who answers, or why nobody does."""
-    from hanse.client import AsyncClient
-
     try:
-        async with AsyncClient(server or None, deadline_s=DEADLINE_S, tries_max=1) as client:
+        async with connected(settings, deadline_s=DEADLINE_S, tries_max=1) as client:
             return await client.server_info(), ""
     except HanseError as error:
         return None, error.message

@@ -19,5 +19,6 @@ def version_page(own: str, info: "ServerInfo | None", why: str, paper: Paper) ->
 def about_server(info: "ServerInfo") -> str:
     """`federation default · store sqlite · 2 replicas`."""
     parts = [f"federation {info.federation}"] if info.federation else []
-    parts += [f"store {info.store}", counted(len(info.replicas), "replica")]
+    parts += [f"store {info.store}"]
+    parts += [counted(len(info.replicas), "replica")] if info.replicas else []
     return " · ".join(parts)

@@ -7,6 +7,7 @@ from grpc_health.v1 import health_pb2  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untyped]
 
 from hanse.api.v1 import (
+    access_service_pb2,
     config_service_pb2,
     event_service_pb2,
     job_service_pb2,
@@ -24,6 +25,7 @@ from hanse.sim.v1 import sim_pb2
 from tests.arch.tree import ROOT
 
 FILES = (
+    access_service_pb2,
     config_service_pb2,
     event_service_pb2,
     job_service_pb2,
@@ -69,7 +71,7 @@ def test_only_probes_need_no_credentials() -> None:
     "name", sorted(n for n in RULES if n.startswith("hanse.api.") and not n.split("/")[1].startswith(("Get", "List")))
 )
 def test_what_is_no_reading_is_marked_as_writing(name: str) -> None:
-    reads = {"WatchJobs", "WatchPools", "ExplainJob", "TailLogs", "TailEvents"}
+    reads = {"WhoAmI", "CheckAccess", "WatchJobs", "WatchPools", "ExplainJob", "TailLogs", "TailEvents"}
     assert RULES[name].writes is (name.split("/")[1] not in reads)
 
 
@@ -86,7 +88,7 @@ def test_somebody_without_a_role_gets_nothing_but_who_they_are() -> None:
     assert open_to_her == {"Check", "Watch", "ServerReflectionInfo", "GetServerInfo"} | KNOWN_TO_ALL
 
 
-KNOWN_TO_ALL: set[str] = set()
+KNOWN_TO_ALL = {"WhoAmI", "CheckAccess"}
 
 
 def test_whoever_is_trusted_may_call_everything() -> None:
