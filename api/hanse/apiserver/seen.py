@@ -49,6 +49,8 @@ def _told(access: Access, view: PoolView) -> PoolView:
         free_whole_hosts=sum(one.free_whole_hosts for one in flavors),
         unusable_nodes=0,
         gangs=0,
+        held_gangs=0,
+        stopping_gangs=0,
         cordon_reason="",
         shape=view.shape if len(flavors) == len(view.flavors) else None,
         largest_whole=view.largest_whole if len(flavors) == len(view.flavors) else None,

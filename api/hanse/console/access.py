@@ -18,7 +18,7 @@ from starlette.requests import Request
 
 from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.context import CallContext
-from hanse.apiserver.credentials import is_loopback
+from hanse.kit.addresses import is_loopback
 from hanse.model.errors import HanseError, PermissionDenied
 
 COOKIE: Final = "hanse-console"

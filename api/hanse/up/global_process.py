@@ -19,10 +19,10 @@ from typing import Final
 import grpc
 
 from hanse.apiserver.access.callers import Callers
-from hanse.apiserver.credentials import is_loopback
 from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
+from hanse.kit.addresses import is_loopback
 from hanse.kit.clock import Clock
 from hanse.kit.health import HEALTH
 from hanse.kit.process import settle_memory
