@@ -16,7 +16,7 @@ from hanse.model.ids import PoolName
 from hanse.model.names import is_subdomain
 from hanse.store import keys
 from hanse.store.contract import Delete, Guard, ModRevisionIs, Op, Store
-from hanse.store.schema import AttachedValue, LeaveValue, LeftValue, PoolConfigValue, decode
+from hanse.store.schema import AttachedValue, BarredValue, LeaveValue, LeftValue, PoolConfigValue, decode
 
 
 def check_order(request: pool_service_pb2.LeavePoolRequest) -> None:
@@ -96,14 +96,19 @@ async def left_already(store: Store, name: str) -> PlannedWrite[pool_pb2.Pool] |
 
 
 async def readmission(store: Store, name: str) -> PlannedWrite[pool_service_pb2.ReadmitPoolResponse]:
-    """Forget that a pool has left.
+    """Forget that a pool has left, and that its certificates are not believed for that.
 
     Raises:
         NotFound: reason POOL_NOT_LEFT.
     """
-    key = keys.pool_left(PoolName(name)) if is_subdomain(name) else ""
-    found = (await store.read([key])).items.get(key) if key else None
+    key, barred = keys.pool_left(PoolName(name)), keys.barred("agent", name)
+    items = (await store.read([key, barred])).items if is_subdomain(name) else {}
+    found, bar = items.get(key), items.get(barred)
     if found is None:
         raise NotFound(f"no pool of the name {name[:64]!r} has left", reason="POOL_NOT_LEFT", path="name")
-    guards = (ModRevisionIs(key, found.mod_revision),)
-    return PlannedWrite(guards, (Delete(key),), pool_service_pb2.ReadmitPoolResponse())
+    guards = [
+        ModRevisionIs(key, found.mod_revision),
+        ModRevisionIs(barred, bar.mod_revision if bar is not None else 0),
+    ]
+    ops = [Delete(key), *([Delete(barred)] if bar is not None and decode(bar.value, BarredValue).left else [])]
+    return PlannedWrite(tuple(guards), tuple(ops), pool_service_pb2.ReadmitPoolResponse())

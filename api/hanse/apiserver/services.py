@@ -19,6 +19,7 @@ from hanse.apiserver.requests import Requests
 from hanse.apiserver.server_info import Identity, ServerService
 from hanse.apiserver.settings import ApiSettings
 from hanse.apiserver.submissions import WRITE_ID_BITS, Submitter
+from hanse.apiserver.trust import Joining, TrustService
 from hanse.apiserver.writes import Writer
 from hanse.kit.clock import Clock
 from hanse.model.ids import FlavorName, QueueUid
@@ -53,6 +54,7 @@ class ApiServices:
 
     Args:
         fleet, explainer, details, events, standing: see `ports`; None for a server that runs alone.
+        joining: how clusters join here; None if this server signs nothing.
         rng: source of request ids, write ids and trace ids.
     """
 
@@ -69,6 +71,7 @@ class ApiServices:
         events: EventMemory | None = None,
         standing: Standing | None = None,
         settings: ApiSettings = DEFAULT_SETTINGS,
+        joining: Joining | None = None,
     ) -> None:
         view: FleetView = fleet or NoFleet()
         self.settings = settings
@@ -97,6 +100,7 @@ class ApiServices:
         self.queues = QueueService(store, writer, self.jobs.sight, view, clock)
         self.config = ConfigService(store, writer, Applier(store, writer, clock))
         self.access = AccessService()
+        self.trust = TrustService(store, writer, clock, joining)
         self.server = ServerService(store, identity, clock, view, standing)
 
     @asynccontextmanager

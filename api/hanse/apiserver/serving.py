@@ -24,6 +24,7 @@ from hanse.api.v1 import (
     pool_service_pb2,
     queue_service_pb2,
     server_service_pb2,
+    trust_service_pb2,
 )
 from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.access.policy import CLOSED, TRUSTING
@@ -42,6 +43,10 @@ STOP_GRACE_S: Final = 2.0
 RECEIVED_BYTES_MAX: Final = 2 * BATCH_BYTES_MAX
 """More than a batch may have, so that a batch that is too large is refused in our own words."""
 
+HANDSHAKE_MAX_S: Final = 10
+METADATA_BYTES_MAX: Final = 32 * 1024
+"""Of all headers of one call; a token has at most 8 KiB."""
+
 CLIENT_PINGS_MIN_S: Final = 10
 KEEPALIVE_S: Final = 30
 KEEPALIVE_TIMEOUT_S: Final = 10
@@ -53,6 +58,9 @@ _OPTIONS: Final = (
     ("grpc.max_receive_message_length", RECEIVED_BYTES_MAX),
     ("grpc.max_send_message_length", MESSAGE_BYTES_MAX),
     ("grpc.so_reuseport", 0),  # a second server on the same port is an error, not a lottery
+    ("grpc.server_handshake_timeout_ms", HANDSHAKE_MAX_S * 1000),  # who is slower holds a socket, and no more
+    ("grpc.max_metadata_size", METADATA_BYTES_MAX),
+    ("grpc.absolute_max_metadata_size", METADATA_BYTES_MAX),
     ("grpc.keepalive_time_ms", KEEPALIVE_S * 1000),  # a watcher whose machine died frees its place
     ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_S * 1000),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", CLIENT_PINGS_MIN_S * 1000),
@@ -76,6 +84,7 @@ def services_of(services: ApiServices) -> tuple[tuple[ServiceDescriptor, object]
         (queue_service_pb2.DESCRIPTOR.services_by_name["QueueService"], services.queues),
         (config_service_pb2.DESCRIPTOR.services_by_name["ConfigService"], services.config),
         (access_service_pb2.DESCRIPTOR.services_by_name["AccessService"], services.access),
+        (trust_service_pb2.DESCRIPTOR.services_by_name["TrustService"], services.trust),
         (server_service_pb2.DESCRIPTOR.services_by_name["ServerService"], services.server),
     )
 
@@ -119,7 +128,7 @@ async def serve(
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)
     reflection.enable_server_reflection([*names, health.SERVICE_NAME, reflection.SERVICE_NAME], server)
-    port = _bind(server, listen, tls)
+    port = bind(server, listen, tls)
     await server.start()
     await _say(healthy, (LIVENESS,), serving=True)
     await _say(healthy, ("", *names), serving=ready is None or ready())
@@ -159,8 +168,20 @@ async def _say(healthy: Any, names: Sequence[str], *, serving: bool) -> None:  #
         await healthy.set(name, response.SERVING if serving else response.NOT_SERVING)
 
 
-def _bind(server: grpc.aio.Server, listen: str, tls: TlsFiles | None) -> int:
-    safe = server_credentials(tls) if tls is not None else None
+def bind(
+    server: grpc.aio.Server, listen: str, tls: TlsFiles | None, *, path: str = "listen", above: bytes = b""
+) -> int:
+    """Have a server listen; the real port.
+
+    Args:
+        path: of the setting that said where.
+        above: PEM of certificates that are shown with the server's own.
+
+    Raises:
+        InvalidArgument: reason TLS_INVALID.
+        Unavailable: reason ADDRESS_UNUSABLE.
+    """
+    safe = server_credentials(tls, above=above) if tls is not None else None
     try:
         port = server.add_insecure_port(listen) if safe is None else server.add_secure_port(listen, safe)
     except RuntimeError:
@@ -170,6 +191,6 @@ def _bind(server: grpc.aio.Server, listen: str, tls: TlsFiles | None) -> int:
             f"cannot listen on {listen}: the address is in use or not this machine's; stop what listens there, "
             "or listen on another port",
             reason="ADDRESS_UNUSABLE",
-            path="listen",
+            path=path,
         )
     return port

@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from hanse.cli.commands import (
     applying,
     asking,
+    authority,
     batching,
     capacity,
     changing,
@@ -21,6 +22,7 @@ from hanse.cli.commands import (
     federation,
     importing,
     jobs,
+    joining,
     leaving,
     logs,
     processes,
@@ -58,7 +60,7 @@ GROUPS: Final = {
     ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "drain", "leave", "queues", "queue", "apply", "import"),
     "Federations": ("status", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
-    "Access": ("whoami", "can", "token"),
+    "Access": ("whoami", "can", "token", "join-token", "join", "revoke", "ca"),
     "This command": ("completion", "version"),
 }
 
@@ -128,6 +130,25 @@ _sim.command("fail")(sim.fail)
 _sim.command("restore")(sim.restore)
 app.add_typer(_sim, name="sim")
 
+_ca = typer.Typer(rich_markup_mode=None)
+
+
+@_ca.callback(invoke_without_command=True)
+def _ca_help(context: typer.Context) -> None:
+    """Make an authority for a federation that brings none, and certificates by it.
+
+    \b
+    hanse ca init
+    hanse ca issue hanse://replica/r0 --host r0.example
+    """
+    if context.invoked_subcommand is None:
+        put(f"{context.get_help()}\n")
+
+
+_ca.command("init")(authority.init)
+_ca.command("issue")(authority.issue)
+app.add_typer(_ca, name="ca")
+
 _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "submit": submitting.submit,
     "sbatch": batching.sbatch,
@@ -161,6 +182,9 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "global": processes.global_replica,
     "agent": processes.agent,
     "restored": restoring.restored,
+    "join-token": joining.join_token,
+    "join": joining.join,
+    "revoke": joining.revoke,
     "sim-cluster": simcluster.sim_cluster,
     "completion": completion.completion,
     "whoami": asking.whoami,

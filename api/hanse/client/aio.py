@@ -43,6 +43,7 @@ from hanse.client.files import read_jobs
 from hanse.client.objects import ConfigSource, objects_of
 from hanse.client.submission import JobSource, Submission, batches, order_of
 from hanse.client.tokens import token_source
+from hanse.client.trust import Trust
 from hanse.client.waiting import Until, far_enough, parse_until
 from hanse.client.watching import follow_events, watch_jobs
 from hanse.kit.tls import TlsFiles
@@ -129,6 +130,11 @@ class AsyncClient:
     @property
     def _config(self) -> "config_service_pb2_grpc.ConfigServiceAsyncStub":
         return config_service_pb2_grpc.ConfigServiceStub(self._connection.channel)
+
+    @property
+    def trust(self) -> Trust:
+        """Who is let in: tokens to join with, and revoked certificates."""
+        return Trust(self._connection)
 
     # ---- submitting -----------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ Who a certificate stands for is a URI in its subject alternative names, of the f
 
 import logging
 import re
+import ssl
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -48,6 +49,11 @@ class Identity:
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
 
+    @property
+    def uri(self) -> str:
+        """As certificates name it."""
+        return f"hanse://{self.kind}/{self.name}"
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
@@ -78,6 +84,7 @@ class TlsFiles:
         for file in (self.ca, self.cert, self.key):
             if file is not None:
                 read_pem(file)
+        check_pair(self)
 
 
 def read_pem(file: Path) -> bytes:
@@ -92,6 +99,23 @@ def read_pem(file: Path) -> bytes:
     return found
 
 
+def check_pair(tls: TlsFiles) -> None:
+    """Raises InvalidArgument: reason TLS_INVALID; the key is of another certificate, as between the two steps in
+    which two files are renewed."""
+    if tls.cert is None or tls.key is None:
+        return
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(tls.cert, tls.key, password=_no_password)
+    except (OSError, ssl.SSLError):
+        what = f"it and its key {tls.key} do not belong together"
+        raise InvalidArgument(what, reason="TLS_INVALID", path=str(tls.cert)) from None
+
+
+def _no_password() -> bytes:
+    """A key with a password would else be asked for at the terminal."""
+    return b""
+
+
 def channel(address: str, tls: TlsFiles | None, options: Sequence[tuple[str, str | int]]) -> grpc.aio.Channel:
     """A channel to a server, with the files as they are now; in clear if there are none.
 
@@ -100,20 +124,24 @@ def channel(address: str, tls: TlsFiles | None, options: Sequence[tuple[str, str
     """
     if tls is None:
         return grpc.aio.insecure_channel(address, options=options)
+    check_pair(tls)
     ca, cert, key = (None if file is None else read_pem(file) for file in (tls.ca, tls.cert, tls.key))
     return grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(ca, key, cert), options=options)
 
 
-def server_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
+def server_credentials(tls: TlsFiles, *, above: bytes = b"") -> grpc.ServerCredentials:
     """Credentials that follow the files: they are read again at a handshake if they have changed.
 
     Files that cannot be used, as while they are being written, leave what was read before.
+
+    Args:
+        above: PEM of certificates that are shown with the server's own.
 
     Raises:
         InvalidArgument: reason TLS_INVALID.
     """
     tls.check(server=True)
-    follow = _Followed(tls)
+    follow = _Followed(tls, above)
     return grpc.dynamic_ssl_server_credentials(
         follow.configuration,
         follow,  # type: ignore[arg-type]  # None means no change
@@ -124,8 +152,9 @@ def server_credentials(tls: TlsFiles) -> grpc.ServerCredentials:
 class _Followed:
     """Looks at the files' times, called by gRPC at every handshake."""
 
-    def __init__(self, tls: TlsFiles) -> None:
+    def __init__(self, tls: TlsFiles, above: bytes) -> None:
         self._tls = tls
+        self._above = above
         self._seen = self._stamps()
         self.configuration = self._read()
 
@@ -135,11 +164,14 @@ class _Followed:
         if stamps == self._seen:
             return None
         try:
-            self.configuration = self._read()
+            check_pair(self._tls)
+            found = self._read()
         except InvalidArgument as error:
             log.warning("tls_files_unusable", extra={"cause": str(error)})
             return None
-        self._seen = stamps
+        if stamps != self._stamps():
+            return None  # they were replaced while they were read
+        self.configuration, self._seen = found, stamps
         log.info("tls_files_renewed", extra={"cert": str(self._tls.cert)})
         return self.configuration
 
@@ -157,7 +189,7 @@ class _Followed:
         assert self._tls.cert is not None
         assert self._tls.key is not None
         ca = None if self._tls.ca is None else read_pem(self._tls.ca)
-        pair = (read_pem(self._tls.key), read_pem(self._tls.cert))
+        pair = (read_pem(self._tls.key), read_pem(self._tls.cert) + self._above)
         return grpc.ssl_server_certificate_configuration([pair], root_certificates=ca)
 
 

@@ -19,6 +19,8 @@ from hanse.agent.shell.dial import Dialer, Lines
 from hanse.kit.clock import Clock
 from hanse.kit.process import settle_memory
 from hanse.kit.tasks import cancelled
+from hanse.kit.trust.files import check_time
+from hanse.kit.trust.renewing import AskReplicas, Renewer, certificates_told
 from hanse.model.errors import InvalidArgument
 from hanse.model.names import quoted
 from hanse.up.agent_settings import AgentSettings, PoolSettings
@@ -28,6 +30,7 @@ from hanse.up.tokens import read_token
 
 log = logging.getLogger(__name__)
 
+ADVICE: Final = "get a new one with `hanse join`, or have cert-manager renew it, and start again"
 SETTLE_AFTER_S: Final = 15.0
 """By then the clusters' nodes are in memory, which stay for as long as the process."""
 
@@ -47,6 +50,7 @@ async def run_agents(
     token, tls = read_token(settings.token_file), settings.tls
     if tls is not None:
         tls.check(server=False)
+        check_time(tls, now_ms=clock.now_ms(), advice=ADVICE)
     addresses = [checked_address(text) for text in settings.replicas]
     bus = opened_bus(settings.bus, random.Random(rng.getrandbits(64)))
     async with AsyncExitStack() as stack:
@@ -63,6 +67,11 @@ async def run_agents(
             own = random.Random(rng.getrandbits(64))
             work = keep_agent(settings.agent_config(pool), port, dial, bus, clock, own, turns=turns)
             tasks.append(asyncio.create_task(work, name=f"agent-{pool.name}"))
+        stack.enter_context(certificates_told(tls, clock))
+        if tls is not None and tls.cert is not None and settings.tls_renew:
+            ask = AskReplicas(lambda: addresses, tls)
+            renewer = Renewer(tls, ask, clock, random.Random(rng.getrandbits(64)))
+            tasks.append(asyncio.create_task(renewer.run(), name="agent-renewal"))
         stack.push_async_callback(cancelled, tasks)
         running()
         asyncio.get_running_loop().call_later(SETTLE_AFTER_S, settle_memory)

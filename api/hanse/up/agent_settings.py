@@ -147,6 +147,11 @@ class AgentSettings(ProcessSettings):
         " it speaks in clear.",
         why="Needed where the replicas have a `tls_cert_file`.",
     )
+    tls_renew: bool = setting(
+        True,
+        "Whether the agent has its certificate renewed by the replicas, where its files can be written.",
+        why="Short lifetimes are safe only if nobody has to think of them; cert-manager's files are left alone.",
+    )
     tls_cert_file: Path | None = setting(
         None,
         "PEM file of the certificate that this agent shows; it names its pool, `hanse://agent/POOL`.",

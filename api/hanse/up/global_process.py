@@ -22,14 +22,17 @@ from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.serving import serve
+from hanse.apiserver.trust import Joining
 from hanse.kit.addresses import is_loopback
 from hanse.kit.clock import Clock
 from hanse.kit.health import HEALTH
 from hanse.kit.process import settle_memory
 from hanse.kit.tasks import race
-from hanse.link.v1 import link_pb2_grpc, peer_pb2_grpc
+from hanse.kit.trust.renewing import Renewer, certificates_told
+from hanse.link.v1 import join_pb2_grpc, link_pb2_grpc, peer_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument
 from hanse.model.names import SUBDOMAIN_RULE, is_subdomain, quoted
+from hanse.scheduler.shell.join_service import RenewService
 from hanse.scheduler.shell.link_service import LinkService
 from hanse.scheduler.shell.peer_client import GrpcPeers
 from hanse.scheduler.shell.peer_service import PeerService
@@ -37,6 +40,7 @@ from hanse.scheduler.shell.replica import FederationMismatch
 from hanse.store.contract import Store, StoreError
 from hanse.up.global_access import opened_callers
 from hanse.up.global_settings import GlobalSettings
+from hanse.up.global_trust import joining, opened_authority, own_renewer, strangers_served
 from hanse.up.issuer import opened_issuer
 from hanse.up.opening import opened_bus, opened_store
 from hanse.up.product import product_version
@@ -66,6 +70,7 @@ async def run_global(
         HanseError: the settings, the store or the address cannot be used.
     """
     callers = _callers(settings, clock)
+    authority = opened_authority(settings, clock)
     name, token, bus = (
         replica_name(settings.replica),
         read_token(settings.peer_token_file),
@@ -79,16 +84,23 @@ async def run_global(
         stack.push_async_callback(peers.close)
         archive = opened_archive(settings.archive_dir, name, clock)
         seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers, archive)
-        services = await _api(settings, name, store, clock, rng, seat, stack)
+        here = joining(settings, authority, _advertised(settings, settings.listen))
+        services = await _api(settings, name, store, clock, rng, seat, stack, here)
 
         def beside(server: grpc.aio.Server) -> None:
             shown = callers.certificates
-            links = LinkService(seat, certificates=shown, barred=lambda one: seat.replica.is_barred(one))
+            links = LinkService(seat, certificates=shown, barred=seat.is_barred)
             link_pb2_grpc.add_LinkServiceServicer_to_server(links, server)
-            peers_served = PeerService(
-                lambda: seat.replica, certificates=shown, barred=lambda one: seat.replica.is_barred(one)
-            )
+            peers_served = PeerService(lambda: seat.replica, certificates=shown, barred=seat.is_barred)
             peer_pb2_grpc.add_PeerServiceServicer_to_server(peers_served, server)
+            renewals = RenewService(
+                authority,
+                clock,
+                lifetime_s=settings.certificate_lifetime_s,
+                barred=seat.is_barred,
+                left=lambda pool: pool in seat.replica.world.left,
+            )
+            join_pb2_grpc.add_RenewServiceServicer_to_server(renewals, server)
 
         serving = await stack.enter_async_context(
             serve(
@@ -102,13 +114,21 @@ async def run_global(
             )
         )
         shown = await _console(settings, services, callers, clock, rng, stack)
+        await stack.enter_async_context(strangers_served(settings, authority, store, clock, seat.addresses))
+        renewer = own_renewer(settings, authority, clock, _fork(rng), seat.other_addresses)
+        told = certificates_told(settings.tls, clock, None if authority is None else authority.ends_ms)
+        stack.enter_context(told)
         seat.listens_at(_advertised(settings, serving.address))
         said = {"replica": name, "address": serving.address, "store": store_kind(settings), "console": shown}
         log.info("global_started", extra=said)
         listening(serving.address, shown)
         stack.enter_context(HEALTH.told_by(lambda: seat.ready))
         async with _leaving(seat):
-            await race(replica=_sit(seat), attend=_attend(seat))
+            await race(replica=_sit(seat), attend=_attend(seat), renewal=_renewing(renewer))
+
+
+async def _renewing(renewer: Renewer | None) -> None:
+    await (renewer.run() if renewer is not None else asyncio.Event().wait())
 
 
 @asynccontextmanager
@@ -150,6 +170,7 @@ async def _api(
     rng: random.Random,
     seat: Seat,
     stack: AsyncExitStack,
+    here: Joining | None,
 ) -> ApiServices | None:
     if not settings.api:
         return None
@@ -164,6 +185,7 @@ async def _api(
         events=seat,
         standing=seat,
         settings=settings.api_settings(),
+        joining=here,
     )
     await stack.enter_async_context(services.running())
     return services

@@ -172,6 +172,39 @@ class GlobalSettings(ProcessSettings):
         "PEM file of the authority whose certificates all others have to show. None: they show none.",
         why="With it an agent speaks for its own pool alone; `docs/reference/tls.md` says whom a certificate names.",
     )
+    tls_renew: bool = setting(
+        True,
+        "Whether the replica renews its certificate itself, where its files can be written and a replica signs.",
+        why="Short lifetimes are safe only if nobody has to think of them.",
+    )
+    authority_cert_file: Path | None = setting(
+        None,
+        "PEM file of the authority by which this replica signs certificates of agents and replicas, as"
+        " `hanse ca init` made it. None: it signs nothing.",
+        why="A federation that has cert-manager, or an authority of its own, needs none.",
+    )
+    authority_key_file: Path | None = setting(
+        None,
+        "PEM file of the authority's key.",
+        why="Whoever reads it can be anybody: keep it on the replicas that sign.",
+    )
+    join_listen: str = setting(
+        "",
+        "HOST:PORT at which clusters join by a token, and where no certificate is asked for. Empty: nowhere.",
+        why="The port of the links asks everybody for a certificate; whoever joins has none yet.",
+    )
+    join_advertise: str = setting(
+        "",
+        "HOST:PORT that `hanse join-token` tells. Empty: the host of `advertise` and the port of `join_listen`.",
+        why="Needed where clusters reach it by another name, which its certificate has to have.",
+    )
+    certificate_lifetime_s: float = setting(
+        _DAY_S,
+        "For how many seconds a certificate is good that this replica signs; it is renewed when a third is left.",
+        why="A key that is lost opens nothing the day after; a replica may be away for eight hours meanwhile.",
+        ge=10,
+        le=90 * _DAY_S,
+    )
     lease_ttl_s: float = setting(
         _REPLICA.lease_ttl_s,
         "After so many seconds without a sign of life others take this replica's queues.",

@@ -14,6 +14,7 @@ from hanse.bus.contract import Bus
 from hanse.kit.backoff import Backoff, BackoffPolicy
 from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream, StreamClosed, connected_pair
+from hanse.kit.trust.shown import Shown
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.detail import ExecInput
 from hanse.model.ids import Attempt, FlavorName, JobId, PoolName, QueueUid, ReplicaId
@@ -70,6 +71,19 @@ class Seat:
         """Where others reach this replica; said before it runs."""
         self._config = replace(self._config, address=address)
         self._sit(self._made())
+
+    def is_barred(self, shown: Shown) -> bool:
+        """Whether a certificate is revoked."""
+        return self.replica.is_barred(shown)
+
+    def addresses(self) -> list[str]:
+        """HOST:PORT of every replica that is alive, by name."""
+        known = self.replica.world.replicas
+        return [known[name].address for name in sorted(known) if known[name].address]
+
+    def other_addresses(self) -> list[str]:
+        """HOST:PORT of every replica but this one."""
+        return [address for address in self.addresses() if address != self._config.address]
 
     def share(self, peers: dict[ReplicaId, Replica]) -> None:
         """All seats of a process know each other's replicas."""

@@ -34,14 +34,15 @@ GRANTS: Final = "grants/"
 HOLDERS: Final = "holders/"
 REPLICAS: Final = "replicas/"
 REQUESTS: Final = "requests/"
+TOKENS: Final = "tokens/"
 INCARNATION: Final = "meta/incarnation"
 SLOTS: Final = "meta/slots"
 FEDERATION: Final = "meta/federation"
 HISTORY: Final = "meta/history"
 
 # One range holds all that a replica follows: attached, barred, bindings, cohorts, flavors, grants, holders, meta,
-# pools with their heads, priorities, queues, replicas. Requests, specs and states sort after it. One watch over the
-# range is ordered by revision, so a head and the binding that bumped it are always seen together.
+# pools with their heads, priorities, queues, replicas. Requests, specs, states and tokens sort after it. One watch
+# over the range is ordered by revision, so a head and the binding that bumped it are always seen together.
 FOLLOWED_START: Final = ATTACHED
 FOLLOWED_END: Final = REQUESTS
 
@@ -133,6 +134,11 @@ def barred(kind: str, name: str) -> str:
 def barred_serial(serial: str) -> str:
     """One certificate that is believed no more, by its number in lower-case hexadecimal."""
     return f"{BARRED}serial/{serial}"
+
+
+def join_token(token: str) -> str:
+    """A token with which a pool joins, by its id."""
+    return f"{TOKENS}{token}"
 
 
 def grant(root: str) -> str:

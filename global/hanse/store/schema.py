@@ -171,6 +171,19 @@ class BarredValue(_Struct, frozen=True):
     left: bool = False  # the pool has left: forgotten when it may join again
 
 
+class JoinTokenValue(_Struct, frozen=True):
+    """A token with which the agent of a pool gets its first certificate; `spent_key`: the digest of the public key
+    that it was spent for."""
+
+    digest: str
+    pool: str
+    created_ms: int
+    expires_ms: int
+    by: str = ""
+    spent_ms: int = 0
+    spent_key: str = ""
+
+
 class PoolConfigValue(_Struct, frozen=True):
     """Settings of a pool; `slot` is its number in the 64-byte state records and never changes. A pool that is
     drained is also cordoned; one that leaves is too, and is drained unless it leaves by force."""

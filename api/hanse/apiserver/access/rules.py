@@ -53,6 +53,7 @@ _EXEC: Final = Rule(Scope.QUEUES, Verb.EXEC, writes=True)
 _HOLD_QUEUE: Final = Rule(Scope.QUEUES, Verb.HOLD_QUEUE, writes=True)
 _FEDERATION: Final = Rule(Scope.FEDERATION, Verb.VIEW_FEDERATION)
 _OPERATE: Final = Rule(Scope.FEDERATION, Verb.OPERATE, writes=True)
+_OVERSEE: Final = Rule(Scope.FEDERATION, Verb.OPERATE)
 _CONFIGURE: Final = Rule(Scope.FEDERATION, Verb.CONFIGURE, writes=True)
 _ATTACH: Final = Rule(Scope.FEDERATION, Verb.ATTACH)
 _PEER: Final = Rule(Scope.FEDERATION, Verb.PEER)
@@ -105,12 +106,21 @@ RULES: Final = {
     "hanse.api.v1.ConfigService/ListCohorts": _FEDERATION,
     "hanse.api.v1.ConfigService/UpdateCohort": _CONFIGURE,
     "hanse.api.v1.ConfigService/DeleteCohort": _CONFIGURE,
+    "hanse.api.v1.TrustService/CreateJoinToken": _OPERATE,
+    "hanse.api.v1.TrustService/ListJoinTokens": _OVERSEE,
+    "hanse.api.v1.TrustService/DeleteJoinToken": _OPERATE,
+    "hanse.api.v1.TrustService/RevokeCertificates": _OPERATE,
+    "hanse.api.v1.TrustService/ListRevocations": _OVERSEE,
+    "hanse.api.v1.TrustService/DeleteRevocation": _OPERATE,
     "hanse.api.v1.ServerService/GetServerInfo": _KNOWN,
     "hanse.api.v1.ServerService/GetStatus": _VIEW,
     "hanse.api.v1.AccessService/WhoAmI": _KNOWN,
     "hanse.api.v1.AccessService/CheckAccess": _KNOWN,
     "hanse.link.v1.LinkService/Attach": _ATTACH,
     "hanse.link.v1.LinkService/Carry": _ATTACH,
+    "hanse.link.v1.RenewService/Renew": _ATTACH,
+    # Its port is its own; a token is what it asks for.
+    "hanse.link.v1.JoinService/Join": _ANYBODY,
     "hanse.link.v1.PeerService/AskPool": _PEER,
     "hanse.link.v1.PeerService/TalkPool": _PEER,
     "hanse.link.v1.PeerService/FetchSummaries": _PEER,

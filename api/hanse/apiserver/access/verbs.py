@@ -54,7 +54,7 @@ MEANING: Final[Mapping[Verb, str]] = {
     Verb.HOLD_QUEUE: "hold and release a queue",
     Verb.AUDIT: "read the audit log",
     Verb.VIEW_FEDERATION: "see replicas, cohorts, all that is told of pools",
-    Verb.OPERATE: "cordon, drain and let go pools, and say which replica admits for a queue",
+    Verb.OPERATE: "let clusters join, cordon, drain and let go pools, revoke certificates, say who admits",
     Verb.CONFIGURE: "create, change and delete queues, cohorts, flavors and priority classes",
     Verb.ATTACH: "attach an agent by a token",
     Verb.PEER: "ask as a replica by a token",

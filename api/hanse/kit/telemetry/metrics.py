@@ -69,11 +69,13 @@ REFUSED_AGENT: Final = Label(
         "VERSION",
     ),
 )
+CERTIFICATE: Final = Label("hanse.certificate.whose", "whose certificate", ("own", "authority"))
 FORGERY: Final = Label(
     "hanse.forgery",
-    "what was not the sender's to say: a certificate of nobody who may ask, or a revoked one, a hello, a summary or a"
-    " report about another pool, an epoch that was not granted, or a topic of another pool than the message",
-    ("certificate", "revoked", "hello", "summary", "report", "epoch", "topic"),
+    "what was not the sender's to say: a certificate of nobody who may ask, or a revoked one, a token that is not"
+    " good, a hello, a summary or a report about another pool, an epoch that was not granted, or a topic of another"
+    " pool than the message",
+    ("certificate", "revoked", "hello", "summary", "report", "epoch", "topic", "token"),
 )
 FENCE: Final = Label(
     "hanse.fence",
@@ -224,6 +226,25 @@ FORGERIES: Final = REGISTRY.declare(
         "What was refused because it was not the sender's to say, on links, between replicas and on the bus.",
         FORGERY,
     )
+)
+CERTIFICATES_ISSUED: Final = REGISTRY.declare(
+    Counter(
+        "hanse.certificates.issued",
+        "{certificate}",
+        "Certificates that this replica signed: for clusters that joined, and for those who renewed.",
+        Label("hanse.certificate.how", "what it was signed for", ("joined", "renewed")),
+    )
+)
+CERTIFICATE_LEFT: Final = REGISTRY.declare(
+    Gauge(
+        "hanse.certificate.left",
+        "s",
+        "How long a certificate of this process is still good, and the authority by which it signs.",
+        CERTIFICATE,
+    )
+)
+CERTIFICATE_LIFETIME: Final = REGISTRY.declare(
+    Gauge("hanse.certificate.lifetime", "s", "How long it is good from its beginning to its end.", CERTIFICATE)
 )
 FENCED: Final = REGISTRY.declare(
     Counter("hanse.link.fenced", "{session}", "Streams of agents that were ended for the epoch's sake.", FENCE)

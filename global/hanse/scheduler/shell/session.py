@@ -25,6 +25,7 @@ from hanse.model.summary import PoolSummary
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.asking import Answers, Asking
 from hanse.scheduler.shell.attach import Federation, Granted, attach, detach, mark_again
+from hanse.scheduler.shell.barring import bar_left
 from hanse.scheduler.shell.desired import DesiredSource, StaleRead
 from hanse.scheduler.shell.recovery import mark_returned
 from hanse.scheduler.shell.report_writer import ReportWriter
@@ -82,6 +83,7 @@ class Session:
         self._outgoing: asyncio.Queue[FromReplica] = asyncio.Queue(OUTGOING_MAX)
         self._ending = asyncio.Event()
         self._tidied = asyncio.Event()
+        self._empty = asyncio.Event()
         self._told_last: Desired | None = None
         self._told_all = False
         self._asking = Asking(hello.pool, self._tell, self._outgoing.put)
@@ -135,6 +137,7 @@ class Session:
                 ("settings", self._follow_settings()),
                 ("recovery", self._follow_recovery()),
                 ("return", self._record_return()),
+                ("away", self._send_away()),
             ):
                 group.create_task(work, name=f"link-{self.pool}-{name}")
 
@@ -261,6 +264,14 @@ class Session:
         guest = self._granted.guest
         if guest is None or summary.held_gangs or summary.started_gangs or summary.stopping_gangs:
             return
+        self._empty.set()
+
+    async def _send_away(self) -> None:
+        """A guest's cluster is empty: its certificates are believed no more, then it is told."""
+        await self._empty.wait()
+        guest = self._granted.guest
+        assert guest is not None
+        await bar_left(self._store, self.pool, now_ms=self._clock.now_ms())
         log.warning("agent_refused", extra={"pool": self.pool, "reason": guest.reason, "cause": guest.message})
         metrics.AGENTS_REFUSED.add(1, guest.reason)
         self._tell(guest)

@@ -14,12 +14,13 @@ from hanse.api.v1 import (
     pool_service_pb2,
     queue_service_pb2,
     server_service_pb2,
+    trust_service_pb2,
 )
 from hanse.apiserver.access.policy import CLOSED, Policy
 from hanse.apiserver.access.rights import unbounded
 from hanse.apiserver.access.rules import RULES, Scope
 from hanse.apiserver.access.verbs import QUEUE_VERBS, ROLES, Role, Verb, least_role
-from hanse.link.v1 import link_pb2, peer_pb2
+from hanse.link.v1 import join_pb2, link_pb2, peer_pb2
 from hanse.model.errors import PermissionDenied
 from hanse.sim.v1 import sim_pb2
 from tests.arch.tree import ROOT
@@ -32,6 +33,8 @@ FILES = (
     pool_service_pb2,
     queue_service_pb2,
     server_service_pb2,
+    trust_service_pb2,
+    join_pb2,
     link_pb2,
     peer_pb2,
     sim_pb2,
@@ -61,9 +64,11 @@ def test_no_proto_with_a_service_is_left_out() -> None:
     assert ours <= known
 
 
-def test_only_probes_need_no_credentials() -> None:
+def test_only_probes_and_clusters_that_join_need_no_credentials() -> None:
     assert {name for name, rule in RULES.items() if rule.scope is Scope.ANYBODY} == {
-        f"grpc.health.v1.Health/{method}" for method in ("Check", "Watch")
+        "grpc.health.v1.Health/Check",
+        "grpc.health.v1.Health/Watch",
+        "hanse.link.v1.JoinService/Join",
     }
 
 
@@ -85,7 +90,7 @@ def test_somebody_without_a_role_gets_nothing_but_who_they_are() -> None:
             continue
         with pytest.raises(PermissionDenied, match="eve has none there"):
             rule.check(nobody)
-    assert open_to_her == {"Check", "Watch", "ServerReflectionInfo", "GetServerInfo"} | KNOWN_TO_ALL
+    assert open_to_her == {"Check", "Watch", "Join", "ServerReflectionInfo", "GetServerInfo"} | KNOWN_TO_ALL
 
 
 KNOWN_TO_ALL = {"WhoAmI", "CheckAccess"}
