@@ -50,7 +50,7 @@ PODS: Final = 6
 FOLDER: Final = "/apis/batch/v1/namespaces/hanse-jobs/jobs"
 JOBS: Final = "/api/v1/namespaces/hanse-jobs"
 FINALIZER: Final = "hanse.dev/kept-until-forgotten"
-SLOW: Final = replace(HASTY, requests_per_s=40.0, requests_burst=1, start_wait_s=0.2)
+SLOW: Final = replace(HASTY, requests_per_s=40.0, requests_burst_max=1, start_wait_s=0.2)
 
 
 def manifest(

@@ -31,7 +31,7 @@ from tests.contract.cluster_port.homes import FOR_LONG_S, SMALL_POD
 
 PODS: Final = 12
 JOBS: Final = "/api/v1/namespaces/hanse-jobs"
-SLOW: Final = replace(HASTY, requests_per_s=60.0, requests_burst=1, start_wait_s=0.2)
+SLOW: Final = replace(HASTY, requests_per_s=60.0, requests_burst_max=1, start_wait_s=0.2)
 """So slow that a start can be cut off at any point, and goes on behind the write that ordered it."""
 
 

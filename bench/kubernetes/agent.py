@@ -7,7 +7,7 @@ changes, or that come and go.
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,7 @@ from bench.kubernetes.plane import AT_ONCE, GPU, node_name
 from bench.path.cpu import read_cpu
 from bench.start.cold import memory_mb
 from hanse.agent.cluster.kubernetes.spread import spread
+from hanse.api.v1 import pool_pb2
 from hanse.client import AsyncClient
 from tests.services.process import ServerProcess
 
@@ -86,12 +87,19 @@ async def first_summary(ring: Ring, agent: ServerProcess, nodes: int) -> FirstSu
     async with AsyncClient(ring.address, token="") as client, asyncio.timeout(SUMMARY_MAX_S):
         while True:
             taken_s = time.monotonic() - begun_s
-            found = {pool.name: pool for pool in await client.pools()}.get(POOL)
-            age_s = found.summary_age_ms / 1e3 if found is not None else SUMMARY_MAX_S
-            if found is not None and found.attached and found.nodes == nodes and age_s < taken_s:
+            age_s = _age_s(await client.pools(), nodes)
+            if age_s is not None and age_s < taken_s:
                 rss_mb, peak_mb = memory_mb(agent.pid)
                 return FirstSummary(taken_s - age_s, agent.cpu_s(), rss_mb, peak_mb)
             await asyncio.sleep(LOOK_EVERY_S)
+
+
+def _age_s(pools: Sequence[pool_pb2.Pool], nodes: int) -> float | None:
+    """How old the newest summary of the pool is; None before there is one of this attachment, with so many nodes."""
+    for pool in pools:
+        if pool.name == POOL and pool.attached and pool.summary_age_ms >= 0 and pool.nodes == nodes:
+            return pool.summary_age_ms / 1e3
+    return None
 
 
 async def idle(ring: Ring, agent: ServerProcess, pods: int, nodes: int, seconds: float) -> Idle:

@@ -20,6 +20,7 @@ from hanse.agent.cluster.port import (
     ExecInput,
     ExecOutput,
     GangKey,
+    NodeFacts,
     PodCommand,
     PodStatus,
     Superseded,
@@ -66,6 +67,9 @@ class FaultyCluster:
 
     async def list(self) -> ClusterState:
         return await self._call(self._inner.list)
+
+    async def nodes(self) -> tuple[NodeFacts, ...]:
+        return (await self.list()).nodes
 
     def exec(self, command: PodCommand, stdin: AsyncIterator[ExecInput] | None) -> AsyncIterator[ExecOutput]:
         return self._inner.exec(command, stdin)

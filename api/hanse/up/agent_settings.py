@@ -235,6 +235,28 @@ class AgentSettings(ProcessSettings):
         ge=1,
         le=_DAY_S,
     )
+    requests_per_s: float = setting(
+        _REAL.requests_per_s,
+        "Requests about pods and jobs to a real cluster's API server, in a second; lists, watches and what keeps the"
+        " cluster ours do not count.",
+        why="An API server on two cores does about as many, and others share it by its own rules of fairness.",
+        ge=1,
+        le=100_000,
+    )
+    requests_burst_max: int = setting(
+        _REAL.requests_burst_max,
+        "Such requests that may come at once after a quiet time.",
+        why="A gang of 500 pods needs two for each.",
+        ge=1,
+        le=100_000,
+    )
+    requests_at_once_max: int = setting(
+        _REAL.requests_at_once_max,
+        "Such requests that are under way at a time.",
+        why="More do not make an API server faster, and less would leave it idle.",
+        ge=1,
+        le=100,
+    )
     jobs_namespace: Name = setting(
         _REAL.jobs_namespace,
         "Namespace of a real cluster for jobs that name none; each queue's has the queue's name behind it.",

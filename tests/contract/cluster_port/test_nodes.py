@@ -33,6 +33,7 @@ def node_in(state: ClusterState, name: str) -> NodeFacts:
 
 async def test_nodes_are_told_in_full(port: ClusterPort) -> None:
     nodes = (await port.list()).nodes
+    assert {node.name: node.labels for node in await port.nodes()} == {node.name: node.labels for node in nodes}
     assert len(nodes) == len({node.name for node in nodes}) == NODES
     for node in nodes:
         assert node.allocatable[GPU] == GPUS_PER_NODE

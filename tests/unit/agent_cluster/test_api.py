@@ -122,3 +122,26 @@ async def test_nobody_there(tmp_path: Path) -> None:
         pass
     with pytest.raises(ClusterUnavailable):
         await api.get("/x")
+
+
+@pytest.mark.parametrize(("spared", "path"), [("", "http://far.example/x"), ("far.example", "")])
+async def test_a_server_is_reached_by_the_proxy_of_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spared: str, path: str
+) -> None:
+    """The answering server is the proxy here; a name that no proxy is for leads nowhere."""
+    async with serving(tmp_path, whole({"metadata": {"name": "n"}})) as (_, script):
+        config = json.loads((tmp_path / "kubeconfig").read_text())
+        monkeypatch.setenv("http_proxy", config["clusters"][0]["cluster"]["server"])
+        monkeypatch.setenv("no_proxy", spared)
+        config["clusters"][0]["cluster"]["server"] = "http://far.example"
+        (tmp_path / "kubeconfig").write_text(json.dumps(config))
+        api = Api(Kubeconfig(tmp_path / "kubeconfig"))
+        try:
+            if path:
+                assert read(PLAIN, await api.get("/x")).metadata.name == "n"
+            else:
+                with pytest.raises(ClusterUnavailable):
+                    await api.get("/x", deadline_s=PATIENCE_S)
+        finally:
+            await api.close()
+    assert len(script.asked) == (1 if path else 0)

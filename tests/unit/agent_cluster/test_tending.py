@@ -31,7 +31,7 @@ async def _nobody(mirror: Mirror) -> None:
 
 @asynccontextmanager
 async def tended(folder: Path, mirror: Mirror) -> AsyncIterator[tuple[Tending, Script]]:
-    settings = KubernetesSettings(requests_at_once=1)
+    settings = KubernetesSettings(requests_at_once_max=1)
     async with serving(folder, whole({"reason": "NotFound"}, 404)) as (api, script):
         hands = Hands(api, Throttle(per_s=1_000, burst=100, at_once=8))
         companions = Companions(api, hands.throttle, lambda: FEDERATION)

@@ -14,6 +14,7 @@ from hanse.agent.cluster.port import (
     ExecInput,
     ExecOutput,
     GangKey,
+    NodeFacts,
     PodCommand,
     PodStatus,
     Wanted,
@@ -71,6 +72,9 @@ class FlakyCluster:
             self.fail_lists -= 1
             raise ClusterUnavailable("the test failed the list")
         return await self._inner.list()
+
+    async def nodes(self) -> tuple[NodeFacts, ...]:
+        return (await self.list()).nodes
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
         lost = self._lost

@@ -22,6 +22,7 @@ from hanse.agent.cluster.port import (
     ExecInput,
     ExecOutput,
     GangKey,
+    NodeFacts,
     PodCommand,
     PodStatus,
     Rejected,
@@ -89,6 +90,9 @@ class SimulatedCluster:
                 kept = None
             self._listed = state_of(self._cluster, kept)
             return self._listed
+
+    async def nodes(self) -> tuple[NodeFacts, ...]:
+        return (await self.list()).nodes
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
         try:

@@ -24,6 +24,7 @@ from hanse.agent.cluster.port import (
     ExecInput,
     ExecOutput,
     GangKey,
+    NodeFacts,
     PodCommand,
     PodStatus,
     Rejected,
@@ -99,6 +100,9 @@ class GrpcCluster:
                 listing.add(piece)
             self._listed = listing.state()
             return self._listed
+
+    async def nodes(self) -> tuple[NodeFacts, ...]:
+        return (await self.list()).nodes
 
     async def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
         try:

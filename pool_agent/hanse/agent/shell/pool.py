@@ -16,7 +16,7 @@ Rules:
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from random import Random
 from typing import TypeVar
@@ -112,7 +112,8 @@ class Pool:
     # ---- asked by the link --------------------------------------------------------------------------------
 
     async def load(self, turns: AbstractAsyncContextManager[object]) -> None:
-        """List the cluster for the first time: who it is, which levels it has, what it holds.
+        """Find out which levels the cluster has, before anybody is told of it. What it holds is listed once it is
+        claimed: only then does it stay true.
 
         Args:
             turns: held for each try; agents that share a process would otherwise list all at once, each so slowly
@@ -122,7 +123,7 @@ class Pool:
         while True:
             try:
                 async with turns, self._access:
-                    self._take(await self._answer(self.cluster.list()))
+                    self._find_levels(await self._answer(self.cluster.nodes()))
                 return
             except ClusterUnavailable as error:
                 log.warning("cluster_unavailable", extra={"pool": self._config.pool, "cause": str(error)})
@@ -265,6 +266,7 @@ class Pool:
 
     async def _watch_on(self) -> None:
         while True:
+            await self._listed.wait()
             self._listed.clear()
             ended = await race(listed=self._listed.wait(), watch=self._follow(self._version))
             if ended == "watch":
@@ -352,7 +354,7 @@ class Pool:
             self.ledger.inventory.recount()
             return self.ledger.inventory
         self._listed_nodes = state.nodes
-        self._find_levels(state)
+        self._find_levels(state.nodes)
         foreign = dict(state.foreign)
         offered = self.ledger.inventory.offered if self.ledger is not None else {}
         inventory = Inventory(self._flavors, self._trees, offered=offered, scores=self._config.scores)
@@ -360,16 +362,16 @@ class Pool:
             inventory.set_node(node, foreign.get(node.name))
         return inventory
 
-    def _find_levels(self, state: ClusterState) -> None:
+    def _find_levels(self, nodes: Sequence[NodeFacts]) -> None:
         """Read the levels from the nodes' labels, unless they are given, or the labels are what they were."""
         if self._config.levels is not None:
             self._trees = (self._config.levels,)
             return
-        labels = {node.name: node.labels for node in state.nodes}
+        labels = {node.name: node.labels for node in nodes}
         if labels == self._labels:
             return
         self._labels = labels
-        trees = detect_trees(state.nodes)
+        trees = detect_trees(nodes)
         self._trees = tuple(tree.levels for tree in trees) or ((),)
         self.levels = self._trees[0]
         self.dialect = self._config.dialect or (trees[0].dialect if trees else "")

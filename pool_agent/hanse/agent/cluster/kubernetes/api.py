@@ -23,7 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
@@ -55,6 +56,9 @@ USER_AGENT: Final = "hanse-agent"
 MERGE: Final = "application/merge-patch+json"
 JSON_PATCH: Final = "application/json-patch+json"
 _PLAIN: Final = "application/json"
+_AS_IT_IS: Final = "identity"
+"""Packing lists costs the server more than carrying them to an agent that is near it."""
+
 _BRIEF: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
 UNAUTHORIZED: Final = 401
@@ -224,7 +228,12 @@ class Api:
         url = api.configuration.host.replace("http", "ws", 1) + request.path
         async with asyncio.timeout(REQUEST_DEADLINE_S):
             return await session.ws_connect(
-                f"{url}?{urlencode(query)}", headers=headers, protocols=CHANNELS, heartbeat=PING_S, autoping=True
+                f"{url}?{urlencode(query)}",
+                headers=headers,
+                protocols=CHANNELS,
+                heartbeat=PING_S,
+                autoping=True,
+                proxy=api.configuration.proxy,
             )
 
     async def _whole(self, request: "_Request", deadline_s: float = REQUEST_DEADLINE_S) -> bytes:
@@ -268,6 +277,7 @@ class Api:
         headers = {
             "User-Agent": USER_AGENT,
             "Accept": _BRIEF if request.brief else _PLAIN,
+            "Accept-Encoding": _AS_IT_IS,
             "Content-Type": request.form,
         }
         async with self._credentials():
@@ -347,7 +357,18 @@ async def _configuration(access: Access) -> client.Configuration:
                 config_file=str(path), context=context or None, client_configuration=made, persist_config=False
             )
             made.refresh_api_key_hook = _exec_refresher(loader)
+    # Else the environment and ~/.netrc are looked through in a thread of their own, twice for every request.
+    made.client_session_kwargs = {"trust_env": False}
+    made.proxy = made.proxy or _proxy_to(made.host)
     return made
+
+
+def _proxy_to(url: str) -> str | None:
+    """The proxy that the environment has for a server; None if it is reached without."""
+    server = urlsplit(url)
+    if not server.hostname or proxy_bypass(server.hostname):
+        return None
+    return getproxies().get(server.scheme)
 
 
 def _exec_refresher(loader: Any) -> Any:

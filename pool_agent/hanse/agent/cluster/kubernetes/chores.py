@@ -41,7 +41,10 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """Name its place, keep it until it is forgotten, require its node, and let it go."""
+    """Name its place, keep it until it is forgotten, require its node, and let it go.
+
+    One that no scheduler binds gets its node at once.
+    """
 
     pod: OwnPod
     pod_set: str

@@ -65,6 +65,7 @@ from hanse.agent.cluster.port import (
     ExecInput,
     ExecOutput,
     GangKey,
+    NodeFacts,
     PodCommand,
     PodCounts,
     PodPhase,
@@ -81,6 +82,9 @@ log = logging.getLogger(__name__)
 NODES_PATH: Final = "/api/v1/nodes"
 PODS_PATH: Final = "/api/v1/pods"
 LOG_LOOK_EVERY_S: Final = 0.5
+NEWS_EVERY_S: Final = 0.05
+"""A gang is counted anew each time: of one with hundreds of pods, for each of them."""
+
 BEHIND: Final = 2
 """Tasks that go on behind the port."""
 
@@ -100,7 +104,9 @@ class KubernetesCluster:
         self._settings = told = settings or KubernetesSettings()
         self._rng = rng or Random()
         self._api = Api(access)
-        throttle = Throttle(per_s=told.requests_per_s, burst=told.requests_burst, at_once=told.requests_at_once)
+        throttle = Throttle(
+            per_s=told.requests_per_s, burst=told.requests_burst_max, at_once=told.requests_at_once_max
+        )
         self._hands = Hands(self._api, throttle)
         self._ledgers = Ledgers(self._api, told, pool)
         self._mirror = Mirror("")
@@ -174,6 +180,10 @@ class KubernetesCluster:
             pods=self._told.counts,
         )
 
+    async def nodes(self) -> tuple[NodeFacts, ...]:
+        async with self._deadline("nodes"):
+            return await self._looking.nodes()
+
     async def _list(self) -> None:
         """Records first: what they say was complete has its pods in a list that is made after that."""
         await self._ledgers.refresh()
@@ -222,6 +232,7 @@ class KubernetesCluster:
                 events = told.news()
                 if events:
                     yield events
+                    await asyncio.wait([following], timeout=NEWS_EVERY_S)
                 if following.done():
                     following.result()
         finally:

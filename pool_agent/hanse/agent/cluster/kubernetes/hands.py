@@ -28,6 +28,7 @@ from hanse.agent.cluster.kubernetes.names import (
     FEDERATION,
     FINALIZER,
     JOB,
+    OWN_SCHEDULER,
     PART,
     PodKey,
     gang_labels,
@@ -138,6 +139,8 @@ class Hands:
                         await self.api.patch(
                             _path(one.namespace, one.name), patch_of(chore), form=JSON_PATCH, brief=True
                         )
+                    if one.scheduler == OWN_SCHEDULER:
+                        await self._bind(one, chore.node)
                 case Bind(one, node):
                     await self._bind(one, node)
         except Refused as refused:

@@ -9,16 +9,17 @@ from typing import Final
 
 import msgspec
 
-from hanse.agent.cluster.kubernetes.api import Api
+from hanse.agent.cluster.kubernetes.api import NO_QUERY, Api
 from hanse.agent.cluster.kubernetes.families import Families
 from hanse.agent.cluster.kubernetes.ledgers import Ledgers
 from hanse.agent.cluster.kubernetes.mirror import Mirror
 from hanse.agent.cluster.kubernetes.objects import NODE, POD, SLICE, read
 from hanse.agent.cluster.kubernetes.roots import Roots
 from hanse.agent.cluster.kubernetes.slices import SLICES_PATH
+from hanse.agent.cluster.kubernetes.spread import spread
 from hanse.agent.cluster.kubernetes.verdicts import version_of
-from hanse.agent.cluster.kubernetes.watching import RELISTS_MAX, Expired, Follower, is_served, list_pages
-from hanse.agent.cluster.port import ClusterUnavailable
+from hanse.agent.cluster.kubernetes.watching import RELISTS_MAX, Expired, Follower, is_served, list_all, list_pages
+from hanse.agent.cluster.port import ClusterUnavailable, NodeFacts
 from hanse.kit.tasks import race
 from hanse.model.ids import NodeName
 
@@ -60,18 +61,30 @@ class Looking:
             mirror = Mirror(self._ledgers.claim.federation, self._families.kin)
             try:
                 await self._list_slices(mirror, version)
-                mirror.node_version = await list_pages(
-                    self._api, NODES_PATH, partial(self._take_node, mirror), at=version
-                )
-                mirror.pod_version = await list_pages(
-                    self._api, PODS_PATH, partial(self._take_pod, mirror), at=version
-                )
+                await self._list_both(mirror, version)
             except Expired:
                 continue
             mirror.version = version_of(mirror.pod_version)
             await self.meet(mirror)
             return mirror
         raise ClusterUnavailable("pages of lists expire before they are read")
+
+    async def nodes(self) -> tuple[NodeFacts, ...]:
+        """The nodes as they are now, and nothing else. Raises ClusterUnavailable."""
+        mirror = Mirror("")
+        await list_all(self._api, NODES_PATH, partial(self._take_node, mirror), NO_QUERY)
+        return tuple(mirror.nodes.values())
+
+    async def _list_both(self, mirror: Mirror, version: str) -> None:
+        """Nodes and pods, at the same time."""
+
+        async def one(path: str) -> None:
+            if path == NODES_PATH:
+                mirror.node_version = await list_pages(self._api, path, partial(self._take_node, mirror), at=version)
+            else:
+                mirror.pod_version = await list_pages(self._api, path, partial(self._take_pod, mirror), at=version)
+
+        await spread((NODES_PATH, PODS_PATH), one, at_once=2)
 
     async def _list_slices(self, mirror: Mirror, version: str) -> None:
         """Which devices are near each other, where the server can tell."""

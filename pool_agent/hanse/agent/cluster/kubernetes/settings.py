@@ -20,9 +20,9 @@ class KubernetesSettings:
         create_namespaces: a queue's namespace that is not there is made. What jobs name themselves never is.
         ledgers: objects over which gang records are spread, when the cluster is claimed for the first time. A claim
             rewrites each of them; one holds at most 1 MB.
-        requests_at_once: requests about pods that are under way at a time.
+        requests_at_once_max: requests about pods that are under way at a time.
         requests_per_s: requests about pods; the claim, the ledgers, lists and watches do not count and never wait.
-        requests_burst: requests about pods that may come at once after a quiet time.
+        requests_burst_max: requests about pods that may come at once after a quiet time.
         node_lost_s: pods of a node whose kubelet has been silent for so long, as the control plane says, are given up
             and removed by force. The control plane itself takes 40-50 s to say so.
         refused_s: a pod that the scheduler has refused for so long, although it has its place, is given up. After an
@@ -40,9 +40,9 @@ class KubernetesSettings:
     queue_namespaces: bool = True
     create_namespaces: bool = True
     ledgers: int = 32
-    requests_at_once: int = 32
-    requests_per_s: float = 400.0
-    requests_burst: int = 200
+    requests_at_once_max: int = 32
+    requests_per_s: float = 1_000.0
+    requests_burst_max: int = 1_000
     node_lost_s: float = 300.0
     refused_s: float = 45.0
     ended_s: float = 3.0

@@ -9,7 +9,8 @@ T = TypeVar("T")
 
 async def spread(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at_once: int) -> None:
     """Do `work` for each item. When one fails the others are cancelled and awaited, and its error is raised."""
-    waiting = iter(items)
+    every = list(items)
+    waiting = iter(every)
 
     async def work_on() -> None:
         for item in waiting:
@@ -17,7 +18,7 @@ async def spread(items: Iterable[T], work: Callable[[T], Awaitable[None]], *, at
 
     try:
         async with asyncio.TaskGroup() as group:
-            for number in range(at_once):
+            for number in range(min(at_once, len(every))):
                 group.create_task(work_on(), name=f"spread-{number}")
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None

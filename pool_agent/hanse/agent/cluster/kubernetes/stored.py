@@ -9,7 +9,7 @@ import hashlib
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import chain, groupby, repeat
 from typing import Final
 from uuid import UUID
@@ -29,6 +29,9 @@ Stretch = tuple[str, int]
 TOKEN_BYTES: Final = 8
 TOKEN_CHARS: Final = 11
 """A uid is random, so half of it tells the pods of one gang apart; a whole one would double the ledgers."""
+
+TOKENS_REMEMBERED: Final = 50_000
+"""A gang's pods are looked up whenever one of them changes."""
 
 _NOBODY: Final = "." * TOKEN_CHARS
 
@@ -110,6 +113,7 @@ class Stored:
         return replace(self, record=replace(self.record, started=True), namespace=self.namespace or namespace)
 
 
+@lru_cache(maxsize=TOKENS_REMEMBERED)
 def token_of(uid: str) -> str:
     """A uid, as short as it can be told from others."""
     try:

@@ -26,6 +26,9 @@ from hanse.kit.backoff import Backoff, BackoffPolicy
 log = logging.getLogger(__name__)
 
 SUSPECTS_EVERY_S: Final = 1.0
+SWEEPS_EVERY_S: Final = 0.02
+"""What comes within that is seen to together: a gang's pods come one by one."""
+
 WISHES_MAX: Final = 10_000
 RETRY: Final = BackoffPolicy(first_s=0.2, max_s=5.0)
 
@@ -97,6 +100,7 @@ class Tending:
                 await asyncio.sleep(backoff.delay_s())
             else:
                 backoff.reset()
+                await asyncio.sleep(SWEEPS_EVERY_S)
 
     async def _wait(self) -> None:
         mirror = self._mirror()
@@ -170,7 +174,7 @@ class Tending:
             except NotYet as error:
                 refused.setdefault(chore.pod.key.gang, str(error))
 
-        await spread(todo, one, at_once=self._settings.requests_at_once)
+        await spread(todo, one, at_once=self._settings.requests_at_once_max)
         return refused
 
     async def _end(self, over: Mapping[GangKey, Wish]) -> dict[GangKey, str]:
@@ -183,7 +187,7 @@ class Tending:
             except NotYet as error:
                 refused[key] = str(error)
 
-        await spread(over, one, at_once=self._settings.requests_at_once)
+        await spread(over, one, at_once=self._settings.requests_at_once_max)
         return refused
 
     async def _end_one(self, key: GangKey, wish: Wish) -> None:

@@ -25,14 +25,16 @@ from hanse.agent.cluster.kubernetes.api import (
     Query,
     Refused,
 )
-from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, REFUSAL, WATCH_EVENT, read
+from hanse.agent.cluster.kubernetes.objects import ITEMS, PLAIN, REFUSAL, WATCH_EVENT, Items, read
 from hanse.agent.cluster.port import ClusterUnavailable, WatchLost
 from hanse.kit.backoff import Backoff, BackoffPolicy
+from hanse.kit.tasks import cancelled
 
 log = logging.getLogger(__name__)
 
 FORBIDDEN: Final = 403
 PAGE: Final = 1_000
+TAKEN_AT_ONCE: Final = 50
 WATCH_FOR_S: Final = 300
 SILENCE_MAX_S: Final = 90.0
 """A server sends a bookmark every minute; one that is silent for longer may be gone."""
@@ -75,7 +77,8 @@ async def list_pages(
     at: str = "",
     page: int = PAGE,
 ) -> str:
-    """Give every object to `take`, page by page, so that a body is dropped once it is read.
+    """Give every object to `take`, page by page, so that a body is dropped once it is read. The server makes the next
+    page meanwhile.
 
     Args:
         query: selects objects.
@@ -90,18 +93,35 @@ async def list_pages(
     """
     limited = {**query, "limit": str(page)}
     asked = limited | {"resourceVersion": at, "resourceVersionMatch": "Exact"} if at else limited
-    while True:
-        try:
-            found = read(ITEMS, await api.get(path, asked, deadline_s=LIST_DEADLINE_S))
-        except Refused as refused:
-            if refused.code == GONE and "continue" in asked:
-                raise Expired from None
-            raise ClusterUnavailable(f"{path} cannot be listed: {refused}") from None
-        for item in found.items or ():
-            take(item)
-        if not found.metadata.continue_:
-            return found.metadata.resource_version
+    found = await _page(api, path, asked)
+    while found.metadata.continue_:
         asked = limited | {"continue": found.metadata.continue_}
+        following = asyncio.create_task(_page(api, path, asked), name="next-page")
+        try:
+            await _take(found, take)
+            found = await following
+        finally:
+            await cancelled([following])
+    await _take(found, take)
+    return found.metadata.resource_version
+
+
+async def _page(api: Api, path: str, asked: Query) -> Items:
+    """Raises Expired, ClusterUnavailable."""
+    try:
+        return read(ITEMS, await api.get(path, asked, deadline_s=LIST_DEADLINE_S))
+    except Refused as refused:
+        if refused.code == GONE and "continue" in asked:
+            raise Expired from None
+        raise ClusterUnavailable(f"{path} cannot be listed: {refused}") from None
+
+
+async def _take(found: Items, take: Callable[[msgspec.Raw], None]) -> None:
+    """All objects of a page; others get their turns meanwhile, and so does the request for the next page."""
+    for at, item in enumerate(found.items or ()):
+        if at % TAKEN_AT_ONCE == 0:
+            await asyncio.sleep(0)
+        take(item)
 
 
 async def is_served(api: Api, path: str) -> str:
