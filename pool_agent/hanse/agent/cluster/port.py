@@ -203,8 +203,10 @@ class ClusterPort(Protocol):
         ...
 
     async def nodes(self) -> tuple[NodeFacts, ...]:
-        """The nodes and their labels, for who wants to know what kind of cluster it is. Their devices may be left out,
-        and no watch goes on from there."""
+        """The nodes and their labels, for who wants to know what kind of cluster it is.
+
+        Their devices may be left out, and no watch goes on from there.
+        """
         ...
 
     def watch(self, version: int) -> AsyncIterator[tuple[ClusterEvent, ...]]:
