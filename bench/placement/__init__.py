@@ -17,7 +17,7 @@ plain loop over the nodes takes for the same gangs of 1,000 (median over median,
 `bench/placement/loop.py`); above 1 we are faster.
 
 Times are of the thread's processor (nothing here waits); `raw` has those of the wall beside them, which on a shared
-machine contain what others computed. The garbage collector runs as it does in our processes, and placement is compiled
+machine contain what others computed. The garbage collector runs as it does in our processes; placement is compiled
 as it is there, where numba is installed (`raw.compiled`; HANSE_NATIVE=0 leaves it to Python). `raw.proofs` counts how
 often the greedy choice's certificate answered; `raw.multi_set` is how far gangs of several sets are from the best of
 all arrangements on small pools. Arguments: NODES, ROUNDS, HARD, EVENTS, FITS (requests to each fleet), MULTI, SEED.

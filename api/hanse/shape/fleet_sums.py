@@ -198,8 +198,10 @@ class Sums:
             pods = np.multiply(pods, self.sheet.whole.now, out=room)
         if how.spread == 1:
             pods = np.minimum(pods, min(how.each, np.iinfo(pods.dtype).max), out=room)
-        if size > 1:
+        if size > 1 and size & (size - 1):
             pods = np.floor_divide(pods, size, out=room)
+        elif size > 1:  # twice as quick
+            pods = np.right_shift(pods, size.bit_length() - 1, out=room)
         wide = np.maximum.reduce(pods, axis=0) if best else np.einsum("sc,sc->c", pods, self.sheet.copies.now)
         if size < 2:
             return np.asarray(wide)
