@@ -56,7 +56,9 @@ def label_hash(text: str) -> int:
 def accelerator(allocatable: Resources) -> str:
     """The resource name that counts as this host's GPUs: the most plentiful one, "" if it has none."""
     names = [name for name in GPU_RESOURCES if allocatable[name] > 0]
-    return max(names, key=lambda name: allocatable[name]) if names else ""
+    if len(names) < 2:
+        return names[0] if names else ""
+    return max(names, key=lambda name: allocatable[name])
 
 
 def whole_pod(resources: Resources) -> Resources:

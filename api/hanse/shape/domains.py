@@ -12,6 +12,7 @@ thousands of hosts is a few operations on arrays, whatever a request asks for.
 
 from array import array
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Final, Union
 
 from hanse.shape.levels import Levels, Packed, around, counted, unpacked
@@ -94,18 +95,18 @@ _branches: dict[bytes, Branch] = {}
 
 def leaf(counts: dict[tuple[int, int], int]) -> Leaf:
     """The leaf with so many hosts for each (class, free GPUs)."""
-    bins = tuple(sorted((c, free, hosts) for (c, free), hosts in counts.items() if hosts))
+    bins = sorted([(c, free, hosts) for (c, free), hosts in counts.items() if hosts])
     key = _leaf_key(bins)
     found = _leaves.get(key)
     if found is None:
         if len(_leaves) >= _LEAVES_KEPT_MAX:
             _leaves.clear()
-        found = _leaves[key] = Leaf(bins, key)
+        found = _leaves[key] = Leaf(tuple(bins), key)
     return found
 
 
-def _leaf_key(bins: tuple[Bin, ...]) -> bytes:
-    flat = [len(bins), *[x for entry in bins for x in entry]]
+def _leaf_key(bins: list[Bin]) -> bytes:
+    flat = [len(bins), *chain.from_iterable(bins)]
     if max(flat) < ONE_BYTE_MAX:
         return b"L" + bytes(flat)
     return b"L" + b"".join([put(x) for x in flat])
@@ -123,11 +124,18 @@ def branch(kids: Iterable[tuple[Node, int]]) -> Branch:
 
 def branch_of(kids: "dict[bytes, tuple[Node, int]]") -> Branch:
     """The domain with these children by their keys; none is empty."""
-    return _branch([kids[key] for key in sorted(kids)])
+    keys = sorted(kids)
+    return branch_in_order([kids[key] for key in keys], [piece(key, kids[key][1]) for key in keys])
 
 
-def _branch(ordered: "list[tuple[Node, int]]") -> Branch:
-    key = b"D" + put(len(ordered)) + b"".join([put(copies) + kid.key for kid, copies in ordered])
+def piece(key: bytes, copies: int) -> bytes:
+    """What a child adds to the key of its parent."""
+    return put(copies) + key
+
+
+def branch_in_order(ordered: "list[tuple[Node, int]]", pieces: list[bytes]) -> Branch:
+    """The domain with these children in the order of their keys, none empty, and the piece of each."""
+    key = b"D" + put(len(ordered)) + b"".join(pieces)
     found = _branches.get(key)
     if found is None:
         if len(_branches) >= _BRANCHES_KEPT_MAX:

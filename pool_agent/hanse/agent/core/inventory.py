@@ -136,14 +136,16 @@ class Inventory:
 
     def set_node(self, facts: NodeFacts, foreign: Resources | None = None) -> None:
         """A node is new or differs. `foreign` is its present foreign usage, None to leave that as it was."""
-        self._note_offer(facts)
         slot = self._slot.get(facts.name)
         if slot is None:
+            self._note_offer(facts)
             node = self._add(facts)
         else:
             node = self._at(slot)
             if facts == node.facts and (foreign is None or foreign == node.foreign):
                 return  # it only says that it is alive
+            if facts.allocatable != node.facts.allocatable:
+                self._note_offer(facts)
             self._replace(node, facts)
         node.change(facts, node.foreign if foreign is None else foreign)
         node.merit = merit_of(facts.labels, self.scores)

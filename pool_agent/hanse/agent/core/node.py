@@ -20,6 +20,9 @@ from hanse.model.job import Devices
 from hanse.model.resources import DEVICE_MILLI, EMPTY, GPU_MILLI, Resources
 from hanse.shape.classes import HostClass
 
+LIMITS_KEPT_MAX: Final = 1_000  # of one class, by what else is used of a host
+EXACT_KEPT_MAX: Final = 10_000  # of one class, by kind of pod
+
 
 class PodKind:
     """Pods of ours that use the same of a node; one object each, compared by identity.
@@ -44,19 +47,29 @@ class HostKind:
         hosts: nodes of this class.
     """
 
-    __slots__ = ("_exact", "cls", "hosts", "number")
+    __slots__ = ("_exact", "_limits", "cls", "hosts", "number")
 
     def __init__(self, cls: HostClass) -> None:
         self.cls = cls
         self.number = -1
         self.hosts = 0
         self._exact: dict[PodKind, int] = {}
+        self._limits: dict[Resources, int] = {}
+
+    def limit(self, used: Resources) -> int:
+        """See HostClass; pods that are no gang's are few in kind, and most hosts have none."""
+        found = self._limits.get(used)
+        if found is None:
+            if len(self._limits) >= LIMITS_KEPT_MAX:
+                self._limits.clear()
+            found = self._limits[used] = self.cls.limit(used)
+        return found
 
     def exact_gpus(self, pod: PodKind) -> int:
         """GPUs of one such pod if it is exact on this class, else 0."""
         found = self._exact.get(pod)
         if found is None:
-            if len(self._exact) > 10_000:
+            if len(self._exact) >= EXACT_KEPT_MAX:
                 self._exact.clear()
             found = self._exact[pod] = pod.uses[self.cls.gpu] if self.cls.is_exact(pod.uses) else 0
         return found
@@ -208,11 +221,13 @@ class Node:
             self.free_gpus = self.raw_free_gpus = self.offered_gpus = 0
             self.hides = False
             return
-        loose = Resources(_summed({pod: count for pod, count in self.own.items() if not kind.exact_gpus(pod)}))
-        loose = loose.plus(self.foreign) if self.foreign else loose
+        loose = self.foreign
+        others = {pod: count for pod, count in self.own.items() if not kind.exact_gpus(pod)}
+        if others:
+            loose = loose.plus(Resources(_summed(others)))
         gpu = kind.cls.gpu
         self.offered_gpus = self.facts.allocatable[gpu]
-        self._limit = kind.cls.limit(loose)
+        self._limit = kind.limit(loose)
         self._unheld_gpus = self.offered_gpus - loose[gpu] - self._closed()
 
     def shared(self) -> dict[int, int]:

@@ -16,7 +16,7 @@ from typing import Final
 from hanse.agent.core.dialects import SAME_AS, UNKNOWN_VALUES
 from hanse.model.ids import NodeName
 from hanse.model.placement import Level
-from hanse.shape.domains import Branch, Leaf, Node, branch_of, leaf
+from hanse.shape.domains import Branch, Leaf, Node, branch_in_order, leaf, piece
 from hanse.shape.levels import bin_number
 from hanse.shape.limits import HOST_ALIAS, HOST_KEY
 
@@ -69,8 +69,8 @@ class Domain:
     """
 
     __slots__ = (
-        "_bins", "_by_key", "_counts", "_node", "_stale", "kids", "name", "names", "numbers", "parent", "path",
-        "slots",
+        "_bins", "_by_key", "_counts", "_keys", "_node", "_pairs", "_pieces", "_stale", "kids", "name", "names",
+        "numbers", "parent", "path", "slots",
     )  # fmt: skip
 
     def __init__(self, name: str, parent: "Domain | None") -> None:
@@ -83,6 +83,9 @@ class Domain:
         self.numbers = array("q")
         self._bins: dict[tuple[int, int], int] = {}
         self._counts: dict[bytes, tuple[Node, dict[str, None]]] = {}
+        self._keys: list[bytes] = []  # of those of _counts that hold hosts, in order, with what a branch is made of
+        self._pairs: list[tuple[Node, int]] = []
+        self._pieces: list[bytes] = []
         self._stale: dict[str, Domain] = {}
         self._by_key: bytes | None = None
         self._node: Node | None = None
@@ -138,22 +141,44 @@ class Domain:
         for kid in self._stale.values():
             self._file(kid)
         self._stale.clear()
-        return branch_of({key: (node, len(names)) for key, (node, names) in self._counts.items() if node.hosts})
+        return branch_in_order(self._pairs, self._pieces)
 
     def _file(self, kid: "Domain") -> None:
         """Moves a child to the entry of its present key."""
-        self._unfile(kid)
         node = kid.node()
-        self._counts.setdefault(node.key, (node, {}))[1][kid.name] = None
-        kid._by_key = node.key
+        key = node.key
+        if kid._by_key == key:
+            return
+        self._unfile(kid)
+        names = self._counts.setdefault(key, (node, {}))[1]
+        names[kid.name] = None
+        kid._by_key = key
+        self._count(key, node, len(names))
 
     def _unfile(self, kid: "Domain") -> None:
-        if kid._by_key is not None:
-            names = self._counts[kid._by_key][1]
+        key = kid._by_key
+        if key is not None:
+            node, names = self._counts[key]
             del names[kid.name]
             if not names:
-                del self._counts[kid._by_key]
+                del self._counts[key]
             kid._by_key = None
+            self._count(key, node, len(names))
+
+    def _count(self, key: bytes, node: Node, copies: int) -> None:
+        """There are so many children with a key now."""
+        if not node.hosts:
+            return
+        at = bisect_left(self._keys, key)
+        if at == len(self._keys) or self._keys[at] != key:
+            self._keys.insert(at, key)
+            self._pairs.insert(at, (node, copies))
+            self._pieces.insert(at, piece(key, copies))
+        elif copies:
+            self._pairs[at] = node, copies
+            self._pieces[at] = piece(key, copies)
+        else:
+            del self._keys[at], self._pairs[at], self._pieces[at]
 
     def alike(self, key: bytes) -> "list[Domain]":
         """The children with this key, by name. The shape of this domain must be up to date."""
