@@ -5,6 +5,9 @@ from typing import Final
 
 from hanse.apiserver.access.rights import Access, unbounded
 
+AGENT_DEADLINE_S: Final = 1.0
+"""How long any answer waits for agents."""
+
 ANONYMOUS: Final = "anonymous"
 """The principal of everybody, while no credentials are configured."""
 
@@ -26,3 +29,8 @@ class CallContext:
     deadline_s: float | None = None
     trace: str = ""
     access: Access = field(default_factory=lambda: unbounded(ANONYMOUS))
+
+
+def agent_deadline_s(ctx: CallContext) -> float:
+    """How long a call may wait for agents: never so long that its caller gives up first."""
+    return AGENT_DEADLINE_S if ctx.deadline_s is None else min(AGENT_DEADLINE_S, ctx.deadline_s / 2)

@@ -9,14 +9,13 @@ from hanse.api.v1 import explanation_pb2, job_pb2, job_service_pb2
 from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.changes import JobChanger
 from hanse.apiserver.commands import exec_responses, started
-from hanse.apiserver.context import CallContext
+from hanse.apiserver.context import CallContext, agent_deadline_s
 from hanse.apiserver.failures import told
 from hanse.apiserver.holds import with_holds
 from hanse.apiserver.job_messages import add_nodes, explanation_message, job_message
 from hanse.apiserver.listing import JobLister
 from hanse.apiserver.logs import log_responses, pod_of, tail_lines
 from hanse.apiserver.ports import (
-    AGENT_DEADLINE_S,
     NEAREST_POOLS_MAX,
     AgentDetails,
     EventMemory,
@@ -304,8 +303,3 @@ class JobService:
     async def _cancelled(self, ctx: CallContext, job: JobId) -> job_pb2.Job:
         row = await self._row(await self._sight.job(ctx.access, job), specs=False)
         return job_message(row, full=False, attempts=True)
-
-
-def agent_deadline_s(ctx: CallContext) -> float:
-    """How long a call may wait for agents: never so long that its caller gives up first."""
-    return AGENT_DEADLINE_S if ctx.deadline_s is None else min(AGENT_DEADLINE_S, ctx.deadline_s / 2)

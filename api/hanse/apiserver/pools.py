@@ -8,17 +8,17 @@ import msgspec
 
 from hanse.api.v1 import pool_pb2, pool_service_pb2
 from hanse.apiserver.access.rights import Access
-from hanse.apiserver.context import CallContext
+from hanse.apiserver.context import CallContext, agent_deadline_s
 from hanse.apiserver.leaving import check_order, left_already, ordered, readmission
 from hanse.apiserver.pages import PageToken, page_size, read_token, write_token
-from hanse.apiserver.ports import FleetView, PoolDrain, PoolLeave, PoolView
+from hanse.apiserver.ports import AgentDetails, FleetView, PoolDrain, PoolLeave, PoolView
 from hanse.apiserver.requests import Request
 from hanse.apiserver.seen import seen_pools
-from hanse.apiserver.shapes import shape_message
+from hanse.apiserver.shapes import racks_message, shape_message
 from hanse.apiserver.suggest import did_you_mean
 from hanse.apiserver.writes import PlannedWrite, Writer
 from hanse.kit.clock import Clock
-from hanse.model.errors import InvalidArgument, NotFound
+from hanse.model.errors import InvalidArgument, NotFound, Unavailable
 from hanse.model.ids import PoolName
 from hanse.model.names import is_subdomain, quoted
 from hanse.model.placement import Level
@@ -36,11 +36,14 @@ HEADS_BUMPED_MAX: Final = TXN_OPS_MAX - 3
 class PoolService:
     """The methods of hanse.api.v1.PoolService."""
 
-    def __init__(self, store: Store, writer: Writer, fleet: FleetView, clock: Clock) -> None:
+    def __init__(
+        self, store: Store, writer: Writer, fleet: FleetView, clock: Clock, details: AgentDetails | None = None
+    ) -> None:
         self._store = store
         self._writer = writer
         self._fleet = fleet
         self._clock = clock
+        self._details = details
 
     async def get_pool(self, ctx: CallContext, request: pool_service_pb2.GetPoolRequest) -> pool_pb2.Pool:
         """One pool; its shape if it is asked for and known."""
@@ -49,6 +52,24 @@ class PoolService:
         if request.shape and view.shape is not None:
             message.shape.CopyFrom(shape_message(view.shape, rows_only=request.rows_only))
         return message
+
+    async def get_pool_racks(
+        self, ctx: CallContext, request: pool_service_pb2.GetPoolRacksRequest
+    ) -> pool_service_pb2.PoolRacks:
+        """How each lowest domain is used.
+
+        Raises:
+            NotFound: reason POOL_NOT_FOUND.
+            Unavailable: reason NO_AGENTS, AGENT_SILENT.
+        """
+        name = self._view(ctx.access, request.name).name
+        if self._details is None:
+            raise Unavailable("no agent is attached to this server; ask another replica", reason="NO_AGENTS")
+        found = await self._details.racks(name, deadline_s=agent_deadline_s(ctx))
+        if found is None:
+            what = f"the agent of pool {quoted(name)} does not answer, or is too old to know; its shape is known"
+            raise Unavailable(what, reason="AGENT_SILENT")
+        return racks_message(found)
 
     async def list_pools(
         self, ctx: CallContext, request: pool_service_pb2.ListPoolsRequest

@@ -14,7 +14,7 @@ from enum import IntEnum, unique
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from hanse.model.detail import ExecInput
+from hanse.model.detail import ExecInput, RackUse
 from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
@@ -24,9 +24,6 @@ from hanse.model.reasons import Reason
 from hanse.model.resources import Resources
 from hanse.model.vitals import Vitals
 from hanse.shape import Shape
-
-AGENT_DEADLINE_S: Final = 1.0
-"""How long any answer waits for agents."""
 
 NEAREST_POOLS_MAX: Final = 8
 """Pools of which node detail is fetched to explain one pending job."""
@@ -385,6 +382,10 @@ class AgentDetails(Protocol):
         self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float
     ) -> Mapping[PoolName, tuple[str, ...]]:
         """Lines about the domains and nodes that a gang has, for each pool whose agent answered."""
+        ...
+
+    async def racks(self, pool: PoolName, *, deadline_s: float) -> tuple[RackUse, ...] | None:
+        """How the lowest domains of a pool are used; None if its agent does not answer, or cannot."""
         ...
 
     def logs(self, pod: PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[LogEntry, ...]]:

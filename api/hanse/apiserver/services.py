@@ -96,7 +96,7 @@ class ApiServices:
         )
         submitter.on_stored = self.jobs.reader.remember
         self.events = EventService(store, self.jobs.reader, self.jobs.sight, events, view)
-        self.pools = PoolService(store, writer, view, clock)
+        self.pools = PoolService(store, writer, view, clock, details)
         self.queues = QueueService(store, writer, self.jobs.sight, view, clock)
         self.config = ConfigService(store, writer, Applier(store, writer, clock))
         self.access = AccessService()

@@ -1,10 +1,11 @@
 """A pool's free capacity as rows and cells for a picture, and the largest gangs that still fit. Pure."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Final, TypeVar
 
-from hanse.api.v1 import pool_pb2
+from hanse.api.v1 import pool_pb2, pool_service_pb2
+from hanse.model.detail import RackUse
 from hanse.model.ids import FlavorName
 from hanse.model.job import Topology
 from hanse.model.request import GangRequest, SetRequest
@@ -14,6 +15,7 @@ from hanse.shape import Cell, NoFit, Row, Shape, fit
 
 T = TypeVar("T")
 
+RACKS_MAX: Final = 4_096
 ROWS_MAX: Final = 512
 """Rows of different domains in one picture."""
 
@@ -22,6 +24,27 @@ def shape_message(shape: Shape, *, rows_only: bool = False) -> pool_pb2.PoolShap
     """The picture of a shape, with the largest gangs that still fit unless only rows are wanted."""
     rows = [_row(row, copies) for row, copies in _folded(shape.picture())]
     return pool_pb2.PoolShape(rows=rows[:ROWS_MAX], largest_gangs=[] if rows_only else largest_gangs(shape))
+
+
+def racks_message(found: Sequence[RackUse]) -> pool_service_pb2.PoolRacks:
+    """What an agent told of its lowest domains."""
+    return pool_service_pb2.PoolRacks(
+        racks=[
+            pool_service_pb2.PoolRack(
+                path=one.path,
+                hosts=one.hosts,
+                broken_hosts=one.broken_hosts,
+                whole_hosts=one.whole_hosts,
+                gpus=one.gpus,
+                free_gpus=one.free_gpus,
+                held_gpus=one.held_gpus,
+                releasing_gpus=one.releasing_gpus,
+                broken_gpus=one.broken_gpus,
+            )
+            for one in found[:RACKS_MAX]
+        ],
+        left_out=max(0, len(found) - RACKS_MAX),
+    )
 
 
 def _row(row: Row, copies: int) -> pool_pb2.ShapeRow:

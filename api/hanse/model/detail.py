@@ -8,6 +8,7 @@ from hanse.model.placement import NodePlace
 
 DETAIL_NODES_PER_REPLY_MAX = 1_000
 DETAIL_LINES_PER_REPLY_MAX = 500
+DETAIL_RACKS_PER_REPLY_MAX = 1_000
 REPLY_WINDOW = 32
 """Replies of a stream of lines or bytes that may be under way."""
 
@@ -41,6 +42,34 @@ class ChoiceQuestion:
     """Why a gang is on the nodes where it is."""
 
     gang: GangKey
+
+
+@dataclass(frozen=True, slots=True)
+class RacksQuestion:
+    """How the lowest domains of the pool are used."""
+
+
+@dataclass(frozen=True, slots=True)
+class RackUse:
+    """One lowest domain. Every GPU counts once: free, held, releasing, broken, or else busy.
+
+    Attributes:
+        path: from the coarsest domain to this one; () for hosts that are in none.
+        broken_hosts: take no pods now.
+        whole_hosts: all of their GPUs are free.
+        held_gpus: of gangs whose pods were not told to run yet.
+        releasing_gpus: of gangs whose pods are being ended.
+    """
+
+    path: tuple[str, ...]
+    hosts: int
+    broken_hosts: int = 0
+    whole_hosts: int = 0
+    gpus: int = 0
+    free_gpus: int = 0
+    held_gpus: int = 0
+    releasing_gpus: int = 0
+    broken_gpus: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +136,7 @@ Question = (
     NodesQuestion
     | ExplainQuestion
     | ChoiceQuestion
+    | RacksQuestion
     | LogQuestion
     | ExecQuestion
     | ExecInput
@@ -145,3 +175,4 @@ class DetailReply:
     exit_code: int | None = None
     inputs_taken: int = 0
     counted: bool = False
+    racks: tuple[RackUse, ...] = ()

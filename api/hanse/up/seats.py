@@ -16,7 +16,7 @@ from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream, StreamClosed, connected_pair
 from hanse.kit.trust.shown import Shown
 from hanse.link.v1 import link_pb2 as pb
-from hanse.model.detail import ExecInput
+from hanse.model.detail import ExecInput, RackUse
 from hanse.model.ids import Attempt, FlavorName, JobId, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
 from hanse.model.lifecycle import JobState
@@ -184,6 +184,9 @@ class Seat:
         self, job: JobId, attempt: Attempt, parts: Sequence[ports.PartAt], *, deadline_s: float
     ) -> Mapping[PoolName, tuple[str, ...]]:
         return await self.replica.details.explain_placed(job, attempt, parts, deadline_s=deadline_s)
+
+    async def racks(self, pool: PoolName, *, deadline_s: float) -> tuple[RackUse, ...] | None:
+        return await self.replica.details.racks(pool, deadline_s=deadline_s)
 
     def logs(self, pod: ports.PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[ports.LogEntry, ...]]:
         return self.replica.details.logs(pod, tail_lines=tail_lines, follow=follow)

@@ -13,6 +13,8 @@ from hanse.model.detail import (
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
+    RacksQuestion,
+    RackUse,
     Taken,
     UnknownQuestion,
 )
@@ -30,6 +32,8 @@ def request_to_wire(request: DetailRequest) -> pb.DetailRequest:
             return pb.DetailRequest(id=request.id, explain=pb.ExplainQuestion(spec=spec, flavors=flavors))
         case ChoiceQuestion(gang):
             return pb.DetailRequest(id=request.id, choice=key_to_wire(gang))
+        case RacksQuestion():
+            return pb.DetailRequest(id=request.id, racks=pb.RacksQuestion())
         case LogQuestion() as q:
             logs = pb.LogQuestion(
                 gang=key_to_wire(q.gang),
@@ -74,6 +78,8 @@ def request_from_wire(request: pb.DetailRequest) -> DetailRequest:
             return DetailRequest(request.id, ExplainQuestion(request.explain.spec, flavors))
         case "choice":
             return DetailRequest(request.id, ChoiceQuestion(key_from_wire(request.choice, "detail_request.choice")))
+        case "racks":
+            return DetailRequest(request.id, RacksQuestion())
         case "logs":
             gang = key_from_wire(request.logs.gang, "detail_request.logs.gang")
             return DetailRequest(request.id, _log_question(request.logs, gang))
@@ -111,6 +117,20 @@ def reply_to_wire(reply: DetailReply) -> pb.DetailReply:
         exit_code=reply.exit_code,
         inputs_taken=reply.inputs_taken,
         counted=reply.counted,
+        racks=[
+            pb.RackUse(
+                path=one.path,
+                hosts=one.hosts,
+                broken_hosts=one.broken_hosts,
+                whole_hosts=one.whole_hosts,
+                gpus=one.gpus,
+                free_gpus=one.free_gpus,
+                held_gpus=one.held_gpus,
+                releasing_gpus=one.releasing_gpus,
+                broken_gpus=one.broken_gpus,
+            )
+            for one in reply.racks
+        ],
     )
 
 
@@ -126,4 +146,19 @@ def reply_from_wire(reply: pb.DetailReply) -> DetailReply:
         exit_code=reply.exit_code if reply.HasField("exit_code") else None,
         inputs_taken=max(0, reply.inputs_taken),
         counted=reply.counted,
+        racks=tuple(_rack(one) for one in reply.racks),
+    )
+
+
+def _rack(one: pb.RackUse) -> RackUse:
+    return RackUse(
+        path=tuple(one.path),
+        hosts=max(0, one.hosts),
+        broken_hosts=max(0, one.broken_hosts),
+        whole_hosts=max(0, one.whole_hosts),
+        gpus=max(0, one.gpus),
+        free_gpus=max(0, one.free_gpus),
+        held_gpus=max(0, one.held_gpus),
+        releasing_gpus=max(0, one.releasing_gpus),
+        broken_gpus=max(0, one.broken_gpus),
     )

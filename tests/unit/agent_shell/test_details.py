@@ -9,6 +9,7 @@ from hanse.model.detail import (
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
+    RacksQuestion,
     UnknownQuestion,
 )
 from hanse.model.ids import FlavorName
@@ -41,6 +42,22 @@ def test_nodes_of_a_gang_that_has_just_gone_are_still_known() -> None:
         await puppet.drop(key())
         await stage.until(lambda: not stage.engine.gangs)
         assert (await stage.ask(1, NodesQuestion(key())))[0].nodes
+        await stopped(task)
+
+    play(scene)
+
+
+def test_the_racks_of_the_pool_add_up_and_tell_what_is_held() -> None:
+    async def scene(stage: Stage) -> None:
+        puppet = stage.puppet
+        puppet.bind(key(), pods=2)
+        _, task = stage.start()
+        await stage.status(key(), GangStatus.RUNNING)
+        found = [rack for reply in await stage.ask(1, RacksQuestion()) for rack in reply.racks]
+        assert [rack.path for rack in found] == sorted({rack.path for rack in found})
+        busy = [rack.gpus - rack.free_gpus - rack.held_gpus - rack.broken_gpus for rack in found]
+        assert sum(busy) > 0
+        assert sum(rack.held_gpus for rack in found) == 0
         await stopped(task)
 
     play(scene)

@@ -28,7 +28,7 @@ from hanse.apiserver.server_info import Identity
 from hanse.apiserver.services import ApiServices
 from hanse.apiserver.settings import ApiSettings
 from hanse.kit.clock import SystemClock
-from hanse.model.detail import ExecInput
+from hanse.model.detail import ExecInput, RackUse
 from hanse.model.ids import Attempt, FlavorName, JobId, NodeName, PoolName, QueueName, QueueUid
 from hanse.model.job import JobSpec, PodSet, Topology
 from hanse.model.lifecycle import JobState, decode_state
@@ -162,6 +162,7 @@ class WrittenDetails:
         self.lines = lines
         self.asked: list[tuple[PoolName, ...]] = []
         self.pods: list[PodRef] = []
+        self.used: tuple[RackUse, ...] | None = None
 
     async def nodes(self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float) -> NodesAnswer:
         assert deadline_s <= 1.0
@@ -177,6 +178,10 @@ class WrittenDetails:
         self, job: JobId, attempt: Attempt, parts: Sequence[PartAt], *, deadline_s: float
     ) -> Mapping[PoolName, tuple[str, ...]]:
         return {part.pool: ("1 block",) for part in parts}
+
+    async def racks(self, pool: PoolName, *, deadline_s: float) -> tuple[RackUse, ...] | None:
+        assert deadline_s <= 1.0
+        return self.used
 
     async def logs(self, pod: PodRef, *, tail_lines: int, follow: bool) -> AsyncIterator[tuple[LogEntry, ...]]:
         self.pods.append(pod)

@@ -7,6 +7,8 @@ import pytest
 
 from hanse.api.v1 import job_service_pb2, pool_service_pb2
 from hanse.apiserver.ports import Explanation, NodesAnswer, PodRef, PoolVerdict, PoolView, Suggestion
+from hanse.apiserver.shapes import RACKS_MAX
+from hanse.model.detail import RackUse
 from hanse.model.errors import FailedPrecondition, InvalidArgument, NotFound, Unavailable
 from hanse.model.ids import Attempt, JobId, NodeName, Part, PoolName
 from hanse.model.job import JobSpec
@@ -45,6 +47,31 @@ async def test_pools_are_listed_by_name_in_pages() -> None:
     assert ([p.name for p in first.pools], [p.name for p in rest.pools]) == (["iowa"], ["oslo"])
     assert rest.next_page_token == ""
     assert (rest.pools[0].gpus, rest.pools[0].levels[0].alias) == (32, "rack")
+
+
+async def test_rows_of_a_shape_come_without_the_search_for_what_fits() -> None:
+    async with stage(pool("oslo", 3, 4)) as on:
+        asked = pool_service_pb2.GetPoolRequest(name="oslo", shape=True, rows_only=True)
+        shape = (await on.api.pools.get_pool(CTX, asked)).shape
+    assert (len(shape.rows), len(shape.largest_gangs)) == (1, 0)
+
+
+async def test_racks_are_told_as_the_agent_knows_them_and_their_number_is_bounded() -> None:
+    details = WrittenDetails(answer=NodesAnswer(()), lines={})
+    asked = pool_service_pb2.GetPoolRacksRequest(name="oslo")
+    async with stage(pool("oslo", 1, 1), details=details) as on:
+        with pytest.raises(Unavailable, match="does not answer"):
+            await on.api.pools.get_pool_racks(CTX, asked)
+        details.used = (RackUse(("b0", "r0"), 4, 1, 1, gpus=32, free_gpus=8, held_gpus=4, broken_gpus=8),) * (
+            RACKS_MAX + 2
+        )
+        found = await on.api.pools.get_pool_racks(CTX, asked)
+    assert (len(found.racks), found.left_out) == (RACKS_MAX, 2)
+    first = found.racks[0]
+    assert (list(first.path), first.hosts, first.held_gpus, first.broken_gpus) == (["b0", "r0"], 4, 4, 8)
+    async with stage(pool("oslo", 1, 1)) as alone:
+        with pytest.raises(Unavailable):
+            await alone.api.pools.get_pool_racks(CTX, asked)
 
 
 async def test_the_shape_of_a_pool_is_drawn_and_says_what_still_fits() -> None:

@@ -15,6 +15,7 @@ from hanse.model.detail import (
     ExplainQuestion,
     LogQuestion,
     NodesQuestion,
+    RacksQuestion,
     Taken,
     UnknownQuestion,
 )
@@ -91,6 +92,7 @@ FRAMES_OF_REPLICAS: dict[str, FromReplica] = {
     "explain?": DetailRequest(2, ExplainQuestion(b"spec", (FlavorName("h100"),))),
     "a question of a newer version": DetailRequest(2, UnknownQuestion()),
     "why there?": DetailRequest(2, ChoiceQuestion(KEY)),
+    "how is it used?": DetailRequest(2, RacksQuestion()),
     "logs?": DetailRequest(3, LogQuestion(KEY, "worker", 4, follow=True, tail_lines=10, window=32)),
     "exec?": DetailRequest(3, ExecQuestion(KEY, "worker", 4, ("ls", "-l"), stdin=True, tty=True, window=32)),
     "input": DetailRequest(3, ExecInput(b"abc", end=True, rows=24, columns=80)),

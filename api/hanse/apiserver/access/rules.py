@@ -75,6 +75,8 @@ RULES: Final = {
     "hanse.api.v1.JobService/ExecJob": _EXEC,
     "hanse.api.v1.EventService/TailEvents": _VIEW,
     "hanse.api.v1.PoolService/GetPool": _VIEW,
+    # What all others run there too.
+    "hanse.api.v1.PoolService/GetPoolRacks": _FEDERATION,
     "hanse.api.v1.PoolService/ListPools": _VIEW,
     "hanse.api.v1.PoolService/WatchPools": _VIEW,
     "hanse.api.v1.PoolService/CordonPool": _OPERATE,

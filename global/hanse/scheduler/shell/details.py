@@ -17,6 +17,8 @@ from hanse.model.detail import (
     LogQuestion,
     NodesQuestion,
     Question,
+    RacksQuestion,
+    RackUse,
 )
 from hanse.model.errors import FailedPrecondition, NotFound, Unavailable
 from hanse.model.fence import GangKey
@@ -83,6 +85,11 @@ class Details:
             part.pool: ChoiceQuestion(GangKey(job, attempt, part.part)) for part in parts
         }
         return _lines(await self._ask_all(questions, deadline_s))
+
+    async def racks(self, pool: PoolName, *, deadline_s: float) -> tuple[RackUse, ...] | None:
+        """See ports.AgentDetails."""
+        replies = await self._ask(pool, RacksQuestion(), deadline_s)
+        return None if replies is None else tuple(one for reply in replies for one in reply.racks)
 
     def _flavors(self, spec: JobSpec, pool: PoolName) -> tuple[FlavorName, ...]:
         """Flavors to explain with: the first choice of which the pool has hosts, else the first choice."""

@@ -31,7 +31,7 @@ why this is one module.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
 
@@ -83,6 +83,15 @@ class Figures:
     held: int
     started: int
     stopping: int
+
+
+@dataclass(slots=True)
+class ByFigure:
+    """The gangs that are held, how many run, and those that end."""
+
+    held: list[GangKey] = field(default_factory=list)
+    started: int = 0
+    stopping: list[GangKey] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -593,17 +602,22 @@ class Gangs:
     @property
     def figures(self) -> Figures:
         """Gangs that are held, run, and end."""
-        held = started = stopping = 0
+        now = self.by_figure()
+        return Figures(len(now.held), now.started, len(now.stopping))
+
+    def by_figure(self) -> "ByFigure":
+        """Which gangs that are."""
+        found = ByFigure()
         for gang in self._gangs.values():
             if not gang.placed:
                 continue
             if gang.action in (DesiredAction.STOP, DesiredAction.UNSPECIFIED):
-                stopping += 1
+                found.stopping.append(gang.key)
             elif gang.started:
-                started += 1
+                found.started += 1
             else:
-                held += 1
-        return Figures(held, started, stopping)
+                found.held.append(gang.key)
+        return found
 
     @property
     def acceptance_behind(self) -> bool:

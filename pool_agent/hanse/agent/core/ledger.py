@@ -166,6 +166,10 @@ class NodeLedger:
         on = on_devices(self.inventory, s.resources, hosts, devices)
         return SetPlacement(index, s.flavor, s.resources, tuple(hosts), reserved, on)
 
+    def held(self, key: GangKey) -> Placement | None:
+        """What a gang has taken and not given back."""
+        return self._held.get(key)
+
     def small_terms(self, key: GangKey) -> Terms | None:
         """The terms of the fragmentation score of a gang that is one set on one host; None for any other.
 

@@ -13,6 +13,7 @@ from functools import partial
 from hanse.agent.cluster.port import LOG_LINES_MAX, ClusterUnavailable, ExecOutput, PodCommand
 from hanse.agent.core.chosen import chosen_lines, small_lines
 from hanse.agent.core.explain import explain_nodes
+from hanse.agent.core.racks import racks
 from hanse.agent.core.records import SetPlace
 from hanse.agent.core.terms import wanted_of
 from hanse.agent.shell.config import AgentConfig
@@ -24,6 +25,7 @@ from hanse.kit.tasks import TaskPool, close_iterator
 from hanse.model.detail import (
     DETAIL_LINES_PER_REPLY_MAX,
     DETAIL_NODES_PER_REPLY_MAX,
+    DETAIL_RACKS_PER_REPLY_MAX,
     INPUT_WINDOW,
     Cancel,
     ChoiceQuestion,
@@ -35,6 +37,8 @@ from hanse.model.detail import (
     LogQuestion,
     NodesQuestion,
     Question,
+    RacksQuestion,
+    RackUse,
     Taken,
     UnknownQuestion,
 )
@@ -126,6 +130,10 @@ class Details:
                 yield DetailReply(number, lines=lines[:DETAIL_LINES_PER_REPLY_MAX])
             case ChoiceQuestion(gang):
                 yield DetailReply(number, lines=self._chosen(gang))
+            case RacksQuestion():
+                found = self._racks()
+                for at in range(0, len(found), DETAIL_RACKS_PER_REPLY_MAX):
+                    yield DetailReply(number, racks=found[at : at + DETAIL_RACKS_PER_REPLY_MAX])
             case LogQuestion():
                 async for lines in self._logs(question):
                     yield DetailReply(number, lines=lines)
@@ -161,6 +169,15 @@ class Details:
     def _path(self, name: NodeName) -> tuple[str, ...]:
         node = self._pool.ledger.inventory.node(name) if self._pool.ledger is not None else None
         return node.path if node is not None else ()
+
+    def _racks(self) -> tuple[RackUse, ...]:
+        ledger = self._pool.ledger
+        if ledger is None:
+            return ()
+        now = self._pool.gangs.by_figure()
+        held = [places for key in now.held if (places := ledger.held(key)) is not None]
+        releasing = [places for key in now.stopping if (places := ledger.held(key)) is not None]
+        return racks(ledger.inventory, held, releasing)
 
     def _chosen(self, gang: GangKey) -> tuple[str, ...]:
         sets = self._sets(gang)

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from hanse.api.v1 import pool_pb2 as hanse_dot_api_dot_v1_dot_pool__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhanse/api/v1/pool_service.proto\x12\x0chanse.api.v1\x1a\x17hanse/api/v1/pool.proto\"@\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x01(\x08\x12\x11\n\trows_only\x18\x03 \x01(\x08\"9\n\x10ListPoolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"O\n\x11ListPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x13\n\x11WatchPoolsRequest\"H\n\x12WatchPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x0f\n\x07removed\x18\x02 \x03(\t\"E\n\x11\x43ordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"X\n\x10\x44rainPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\ndeadline_s\x18\x03 \x01(\x03\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"7\n\x13UncordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"{\n\x10LeavePoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\ndeadline_s\x18\x03 \x01(\x03\x12\r\n\x05\x66orce\x18\x04 \x01(\x08\x12\x12\n\nvouch_dead\x18\x05 \x01(\x08\x12\x12\n\nrequest_id\x18\x06 \x01(\t\"6\n\x12ReadmitPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"\x15\n\x13ReadmitPoolResponse2\xcb\x04\n\x0bPoolService\x12;\n\x07GetPool\x12\x1c.hanse.api.v1.GetPoolRequest\x1a\x12.hanse.api.v1.Pool\x12L\n\tListPools\x12\x1e.hanse.api.v1.ListPoolsRequest\x1a\x1f.hanse.api.v1.ListPoolsResponse\x12Q\n\nWatchPools\x12\x1f.hanse.api.v1.WatchPoolsRequest\x1a .hanse.api.v1.WatchPoolsResponse0\x01\x12\x41\n\nCordonPool\x12\x1f.hanse.api.v1.CordonPoolRequest\x1a\x12.hanse.api.v1.Pool\x12?\n\tDrainPool\x12\x1e.hanse.api.v1.DrainPoolRequest\x1a\x12.hanse.api.v1.Pool\x12\x45\n\x0cUncordonPool\x12!.hanse.api.v1.UncordonPoolRequest\x1a\x12.hanse.api.v1.Pool\x12?\n\tLeavePool\x12\x1e.hanse.api.v1.LeavePoolRequest\x1a\x12.hanse.api.v1.Pool\x12R\n\x0bReadmitPool\x12 .hanse.api.v1.ReadmitPoolRequest\x1a!.hanse.api.v1.ReadmitPoolResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1fhanse/api/v1/pool_service.proto\x12\x0chanse.api.v1\x1a\x17hanse/api/v1/pool.proto\"@\n\x0eGetPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05shape\x18\x02 \x01(\x08\x12\x11\n\trows_only\x18\x03 \x01(\x08\"#\n\x13GetPoolRacksRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"D\n\tPoolRacks\x12%\n\x05racks\x18\x01 \x03(\x0b\x32\x16.hanse.api.v1.PoolRack\x12\x10\n\x08left_out\x18\x02 \x01(\x03\"\xb3\x01\n\x08PoolRack\x12\x0c\n\x04path\x18\x01 \x03(\t\x12\r\n\x05hosts\x18\x02 \x01(\x03\x12\x14\n\x0c\x62roken_hosts\x18\x03 \x01(\x03\x12\x13\n\x0bwhole_hosts\x18\x04 \x01(\x03\x12\x0c\n\x04gpus\x18\x05 \x01(\x03\x12\x11\n\tfree_gpus\x18\x06 \x01(\x03\x12\x11\n\theld_gpus\x18\x07 \x01(\x03\x12\x16\n\x0ereleasing_gpus\x18\x08 \x01(\x03\x12\x13\n\x0b\x62roken_gpus\x18\t \x01(\x03\"9\n\x10ListPoolsRequest\x12\x11\n\tpage_size\x18\x01 \x01(\x05\x12\x12\n\npage_token\x18\x02 \x01(\t\"O\n\x11ListPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x13\n\x11WatchPoolsRequest\"H\n\x12WatchPoolsResponse\x12!\n\x05pools\x18\x01 \x03(\x0b\x32\x12.hanse.api.v1.Pool\x12\x0f\n\x07removed\x18\x02 \x03(\t\"E\n\x11\x43ordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\nrequest_id\x18\x03 \x01(\t\"X\n\x10\x44rainPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\ndeadline_s\x18\x03 \x01(\x03\x12\x12\n\nrequest_id\x18\x04 \x01(\t\"7\n\x13UncordonPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"{\n\x10LeavePoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\x12\n\ndeadline_s\x18\x03 \x01(\x03\x12\r\n\x05\x66orce\x18\x04 \x01(\x08\x12\x12\n\nvouch_dead\x18\x05 \x01(\x08\x12\x12\n\nrequest_id\x18\x06 \x01(\t\"6\n\x12ReadmitPoolRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x12\n\nrequest_id\x18\x02 \x01(\t\"\x15\n\x13ReadmitPoolResponse2\x97\x05\n\x0bPoolService\x12;\n\x07GetPool\x12\x1c.hanse.api.v1.GetPoolRequest\x1a\x12.hanse.api.v1.Pool\x12J\n\x0cGetPoolRacks\x12!.hanse.api.v1.GetPoolRacksRequest\x1a\x17.hanse.api.v1.PoolRacks\x12L\n\tListPools\x12\x1e.hanse.api.v1.ListPoolsRequest\x1a\x1f.hanse.api.v1.ListPoolsResponse\x12Q\n\nWatchPools\x12\x1f.hanse.api.v1.WatchPoolsRequest\x1a .hanse.api.v1.WatchPoolsResponse0\x01\x12\x41\n\nCordonPool\x12\x1f.hanse.api.v1.CordonPoolRequest\x1a\x12.hanse.api.v1.Pool\x12?\n\tDrainPool\x12\x1e.hanse.api.v1.DrainPoolRequest\x1a\x12.hanse.api.v1.Pool\x12\x45\n\x0cUncordonPool\x12!.hanse.api.v1.UncordonPoolRequest\x1a\x12.hanse.api.v1.Pool\x12?\n\tLeavePool\x12\x1e.hanse.api.v1.LeavePoolRequest\x1a\x12.hanse.api.v1.Pool\x12R\n\x0bReadmitPool\x12 .hanse.api.v1.ReadmitPoolRequest\x1a!.hanse.api.v1.ReadmitPoolResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -34,26 +34,32 @@ if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GETPOOLREQUEST']._serialized_start=74
   _globals['_GETPOOLREQUEST']._serialized_end=138
-  _globals['_LISTPOOLSREQUEST']._serialized_start=140
-  _globals['_LISTPOOLSREQUEST']._serialized_end=197
-  _globals['_LISTPOOLSRESPONSE']._serialized_start=199
-  _globals['_LISTPOOLSRESPONSE']._serialized_end=278
-  _globals['_WATCHPOOLSREQUEST']._serialized_start=280
-  _globals['_WATCHPOOLSREQUEST']._serialized_end=299
-  _globals['_WATCHPOOLSRESPONSE']._serialized_start=301
-  _globals['_WATCHPOOLSRESPONSE']._serialized_end=373
-  _globals['_CORDONPOOLREQUEST']._serialized_start=375
-  _globals['_CORDONPOOLREQUEST']._serialized_end=444
-  _globals['_DRAINPOOLREQUEST']._serialized_start=446
-  _globals['_DRAINPOOLREQUEST']._serialized_end=534
-  _globals['_UNCORDONPOOLREQUEST']._serialized_start=536
-  _globals['_UNCORDONPOOLREQUEST']._serialized_end=591
-  _globals['_LEAVEPOOLREQUEST']._serialized_start=593
-  _globals['_LEAVEPOOLREQUEST']._serialized_end=716
-  _globals['_READMITPOOLREQUEST']._serialized_start=718
-  _globals['_READMITPOOLREQUEST']._serialized_end=772
-  _globals['_READMITPOOLRESPONSE']._serialized_start=774
-  _globals['_READMITPOOLRESPONSE']._serialized_end=795
-  _globals['_POOLSERVICE']._serialized_start=798
-  _globals['_POOLSERVICE']._serialized_end=1385
+  _globals['_GETPOOLRACKSREQUEST']._serialized_start=140
+  _globals['_GETPOOLRACKSREQUEST']._serialized_end=175
+  _globals['_POOLRACKS']._serialized_start=177
+  _globals['_POOLRACKS']._serialized_end=245
+  _globals['_POOLRACK']._serialized_start=248
+  _globals['_POOLRACK']._serialized_end=427
+  _globals['_LISTPOOLSREQUEST']._serialized_start=429
+  _globals['_LISTPOOLSREQUEST']._serialized_end=486
+  _globals['_LISTPOOLSRESPONSE']._serialized_start=488
+  _globals['_LISTPOOLSRESPONSE']._serialized_end=567
+  _globals['_WATCHPOOLSREQUEST']._serialized_start=569
+  _globals['_WATCHPOOLSREQUEST']._serialized_end=588
+  _globals['_WATCHPOOLSRESPONSE']._serialized_start=590
+  _globals['_WATCHPOOLSRESPONSE']._serialized_end=662
+  _globals['_CORDONPOOLREQUEST']._serialized_start=664
+  _globals['_CORDONPOOLREQUEST']._serialized_end=733
+  _globals['_DRAINPOOLREQUEST']._serialized_start=735
+  _globals['_DRAINPOOLREQUEST']._serialized_end=823
+  _globals['_UNCORDONPOOLREQUEST']._serialized_start=825
+  _globals['_UNCORDONPOOLREQUEST']._serialized_end=880
+  _globals['_LEAVEPOOLREQUEST']._serialized_start=882
+  _globals['_LEAVEPOOLREQUEST']._serialized_end=1005
+  _globals['_READMITPOOLREQUEST']._serialized_start=1007
+  _globals['_READMITPOOLREQUEST']._serialized_end=1061
+  _globals['_READMITPOOLRESPONSE']._serialized_start=1063
+  _globals['_READMITPOOLRESPONSE']._serialized_end=1084
+  _globals['_POOLSERVICE']._serialized_start=1087
+  _globals['_POOLSERVICE']._serialized_end=1750
 # @@protoc_insertion_point(module_scope)

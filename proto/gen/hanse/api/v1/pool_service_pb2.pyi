@@ -50,6 +50,112 @@ class GetPoolRequest(_message.Message):
 Global___GetPoolRequest: _TypeAlias = GetPoolRequest  # noqa: Y015
 
 @_typing.final
+class GetPoolRacksRequest(_message.Message):
+    """Which pool."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GetPoolRacksRequest: _TypeAlias = GetPoolRacksRequest  # noqa: Y015
+
+@_typing.final
+class PoolRacks(_message.Message):
+    """The lowest domains of a pool, by path."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RACKS_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    left_out: _builtins.int
+    """How many more there are."""
+    @_builtins.property
+    def racks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoolRack]:
+        """At most 4,096."""
+
+    def __init__(
+        self,
+        *,
+        racks: _abc.Iterable[Global___PoolRack] | None = ...,
+        left_out: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_out", b"left_out", "racks", b"racks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolRacks: _TypeAlias = PoolRacks  # noqa: Y015
+
+@_typing.final
+class PoolRack(_message.Message):
+    """One lowest domain: what becomes of its GPUs, each of which counts once; what is none of these is busy."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    BROKEN_HOSTS_FIELD_NUMBER: _builtins.int
+    WHOLE_HOSTS_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    FREE_GPUS_FIELD_NUMBER: _builtins.int
+    HELD_GPUS_FIELD_NUMBER: _builtins.int
+    RELEASING_GPUS_FIELD_NUMBER: _builtins.int
+    BROKEN_GPUS_FIELD_NUMBER: _builtins.int
+    hosts: _builtins.int
+    """Hosts, whether they take pods or not."""
+    broken_hosts: _builtins.int
+    """Of these: hosts that take no pods now."""
+    whole_hosts: _builtins.int
+    """Of these: hosts all of whose GPUs are free."""
+    gpus: _builtins.int
+    """GPUs in all."""
+    free_gpus: _builtins.int
+    """Free ones."""
+    held_gpus: _builtins.int
+    """Held for gangs whose pods were not told to run yet."""
+    releasing_gpus: _builtins.int
+    """Of gangs whose pods are being ended."""
+    broken_gpus: _builtins.int
+    """Of hosts that take no pods now."""
+    @_builtins.property
+    def path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the domains from the coarsest to this one; empty for hosts that are in none."""
+
+    def __init__(
+        self,
+        *,
+        path: _abc.Iterable[_builtins.str] | None = ...,
+        hosts: _builtins.int = ...,
+        broken_hosts: _builtins.int = ...,
+        whole_hosts: _builtins.int = ...,
+        gpus: _builtins.int = ...,
+        free_gpus: _builtins.int = ...,
+        held_gpus: _builtins.int = ...,
+        releasing_gpus: _builtins.int = ...,
+        broken_gpus: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken_gpus", b"broken_gpus", "broken_hosts", b"broken_hosts", "free_gpus", b"free_gpus", "gpus", b"gpus", "held_gpus", b"held_gpus", "hosts", b"hosts", "path", b"path", "releasing_gpus", b"releasing_gpus", "whole_hosts", b"whole_hosts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoolRack: _TypeAlias = PoolRack  # noqa: Y015
+
+@_typing.final
 class ListPoolsRequest(_message.Message):
     """Which page."""
 

@@ -41,6 +41,11 @@ class PoolServiceStub(object):
                 request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.GetPoolRequest.SerializeToString,
                 response_deserializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
                 _registered_method=True)
+        self.GetPoolRacks = channel.unary_unary(
+                '/hanse.api.v1.PoolService/GetPoolRacks',
+                request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.GetPoolRacksRequest.SerializeToString,
+                response_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.PoolRacks.FromString,
+                _registered_method=True)
         self.ListPools = channel.unary_unary(
                 '/hanse.api.v1.PoolService/ListPools',
                 request_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.ListPoolsRequest.SerializeToString,
@@ -84,6 +89,14 @@ class PoolServiceServicer(object):
 
     def GetPool(self, request, context):
         """One pool.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetPoolRacks(self, request, context):
+        """How each rack of a pool, or whatever its lowest domains are, is used, as its agent knows it now. UNAVAILABLE while
+        the agent does not answer.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,6 +158,11 @@ def add_PoolServiceServicer_to_server(servicer, server):
                     servicer.GetPool,
                     request_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.GetPoolRequest.FromString,
                     response_serializer=hanse_dot_api_dot_v1_dot_pool__pb2.Pool.SerializeToString,
+            ),
+            'GetPoolRacks': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetPoolRacks,
+                    request_deserializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.GetPoolRacksRequest.FromString,
+                    response_serializer=hanse_dot_api_dot_v1_dot_pool__service__pb2.PoolRacks.SerializeToString,
             ),
             'ListPools': grpc.unary_unary_rpc_method_handler(
                     servicer.ListPools,
@@ -210,6 +228,33 @@ class PoolService(object):
             '/hanse.api.v1.PoolService/GetPool',
             hanse_dot_api_dot_v1_dot_pool__service__pb2.GetPoolRequest.SerializeToString,
             hanse_dot_api_dot_v1_dot_pool__pb2.Pool.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetPoolRacks(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.api.v1.PoolService/GetPoolRacks',
+            hanse_dot_api_dot_v1_dot_pool__service__pb2.GetPoolRacksRequest.SerializeToString,
+            hanse_dot_api_dot_v1_dot_pool__service__pb2.PoolRacks.FromString,
             options,
             channel_credentials,
             insecure,

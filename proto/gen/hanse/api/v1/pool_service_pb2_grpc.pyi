@@ -36,6 +36,10 @@ class PoolServiceStub:
     def __new__(cls, channel: _aio.Channel) -> PoolServiceAsyncStub: ...
     GetPool: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.GetPoolRequest, _pool_pb2.Pool]
     """One pool."""
+    GetPoolRacks: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.GetPoolRacksRequest, _pool_service_pb2.PoolRacks]
+    """How each rack of a pool, or whatever its lowest domains are, is used, as its agent knows it now. UNAVAILABLE while
+    the agent does not answer.
+    """
     ListPools: _grpc.UnaryUnaryMultiCallable[_pool_service_pb2.ListPoolsRequest, _pool_service_pb2.ListPoolsResponse]
     """All pools, by name, page by page."""
     WatchPools: _grpc.UnaryStreamMultiCallable[_pool_service_pb2.WatchPoolsRequest, _pool_service_pb2.WatchPoolsResponse]
@@ -58,6 +62,10 @@ class PoolServiceAsyncStub(PoolServiceStub):
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetPool: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.GetPoolRequest, _pool_pb2.Pool]  # type: ignore[assignment]
     """One pool."""
+    GetPoolRacks: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.GetPoolRacksRequest, _pool_service_pb2.PoolRacks]  # type: ignore[assignment]
+    """How each rack of a pool, or whatever its lowest domains are, is used, as its agent knows it now. UNAVAILABLE while
+    the agent does not answer.
+    """
     ListPools: _aio.UnaryUnaryMultiCallable[_pool_service_pb2.ListPoolsRequest, _pool_service_pb2.ListPoolsResponse]  # type: ignore[assignment]
     """All pools, by name, page by page."""
     WatchPools: _aio.UnaryStreamMultiCallable[_pool_service_pb2.WatchPoolsRequest, _pool_service_pb2.WatchPoolsResponse]  # type: ignore[assignment]
@@ -83,6 +91,16 @@ class PoolServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_pool_pb2.Pool, _abc.Awaitable[_pool_pb2.Pool]]:
         """One pool."""
+
+    @_abc_1.abstractmethod
+    def GetPoolRacks(
+        self,
+        request: _pool_service_pb2.GetPoolRacksRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_pool_service_pb2.PoolRacks, _abc.Awaitable[_pool_service_pb2.PoolRacks]]:
+        """How each rack of a pool, or whatever its lowest domains are, is used, as its agent knows it now. UNAVAILABLE while
+        the agent does not answer.
+        """
 
     @_abc_1.abstractmethod
     def ListPools(

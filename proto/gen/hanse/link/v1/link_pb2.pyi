@@ -1089,6 +1089,7 @@ class DetailRequest(_message.Message):
     EXEC_FIELD_NUMBER: _builtins.int
     INPUT_FIELD_NUMBER: _builtins.int
     TAKEN_FIELD_NUMBER: _builtins.int
+    RACKS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Chosen by the asker."""
     @_builtins.property
@@ -1123,6 +1124,10 @@ class DetailRequest(_message.Message):
     def taken(self) -> Global___Taken:
         """The asker has taken so many more replies of the answer to the request of the same id."""
 
+    @_builtins.property
+    def racks(self) -> Global___RacksQuestion:
+        """How every lowest domain of the pool is used."""
+
     def __init__(
         self,
         *,
@@ -1135,16 +1140,90 @@ class DetailRequest(_message.Message):
         exec: Global___ExecQuestion | None = ...,
         input: Global___ExecInput | None = ...,
         taken: Global___Taken | None = ...,
+        racks: Global___RacksQuestion | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "exec", b"exec", "explain", b"explain", "input", b"input", "logs", b"logs", "nodes", b"nodes", "question", b"question", "taken", b"taken"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "exec", b"exec", "explain", b"explain", "input", b"input", "logs", b"logs", "nodes", b"nodes", "question", b"question", "racks", b"racks", "taken", b"taken"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "exec", b"exec", "explain", b"explain", "id", b"id", "input", b"input", "logs", b"logs", "nodes", b"nodes", "question", b"question", "taken", b"taken"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cancel", b"cancel", "choice", b"choice", "exec", b"exec", "explain", b"explain", "id", b"id", "input", b"input", "logs", b"logs", "nodes", b"nodes", "question", b"question", "racks", b"racks", "taken", b"taken"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["nodes", "explain", "logs", "cancel", "choice", "exec", "input", "taken"]  # noqa: Y015
+    _WhichOneofReturnType_question: _TypeAlias = _typing.Literal["nodes", "explain", "logs", "cancel", "choice", "exec", "input", "taken", "racks"]  # noqa: Y015
     _WhichOneofArgType_question: _TypeAlias = _typing.Literal["question", b"question"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_question) -> _WhichOneofReturnType_question | None: ...
 
 Global___DetailRequest: _TypeAlias = DetailRequest  # noqa: Y015
+
+@_typing.final
+class RacksQuestion(_message.Message):
+    """RacksQuestion asks how the lowest domains of a pool are used; nothing is to be said beside that."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RacksQuestion: _TypeAlias = RacksQuestion  # noqa: Y015
+
+@_typing.final
+class RackUse(_message.Message):
+    """RackUse is one lowest domain: what becomes of its GPUs, each of which counts once."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATH_FIELD_NUMBER: _builtins.int
+    HOSTS_FIELD_NUMBER: _builtins.int
+    BROKEN_HOSTS_FIELD_NUMBER: _builtins.int
+    WHOLE_HOSTS_FIELD_NUMBER: _builtins.int
+    GPUS_FIELD_NUMBER: _builtins.int
+    FREE_GPUS_FIELD_NUMBER: _builtins.int
+    HELD_GPUS_FIELD_NUMBER: _builtins.int
+    RELEASING_GPUS_FIELD_NUMBER: _builtins.int
+    BROKEN_GPUS_FIELD_NUMBER: _builtins.int
+    hosts: _builtins.int
+    """Hosts, whether they take pods or not."""
+    broken_hosts: _builtins.int
+    """Of these: hosts that take no pods now."""
+    whole_hosts: _builtins.int
+    """Of these: hosts all of whose GPUs are free."""
+    gpus: _builtins.int
+    """GPUs in all."""
+    free_gpus: _builtins.int
+    """Free ones."""
+    held_gpus: _builtins.int
+    """Held for gangs whose pods were not told to run yet."""
+    releasing_gpus: _builtins.int
+    """Of gangs whose pods are being ended."""
+    broken_gpus: _builtins.int
+    """Of hosts that take no pods now."""
+    @_builtins.property
+    def path(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of the domains from the coarsest to this one; empty for hosts that are in none."""
+
+    def __init__(
+        self,
+        *,
+        path: _abc.Iterable[_builtins.str] | None = ...,
+        hosts: _builtins.int = ...,
+        broken_hosts: _builtins.int = ...,
+        whole_hosts: _builtins.int = ...,
+        gpus: _builtins.int = ...,
+        free_gpus: _builtins.int = ...,
+        held_gpus: _builtins.int = ...,
+        releasing_gpus: _builtins.int = ...,
+        broken_gpus: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["broken_gpus", b"broken_gpus", "broken_hosts", b"broken_hosts", "free_gpus", b"free_gpus", "gpus", b"gpus", "held_gpus", b"held_gpus", "hosts", b"hosts", "path", b"path", "releasing_gpus", b"releasing_gpus", "whole_hosts", b"whole_hosts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RackUse: _TypeAlias = RackUse  # noqa: Y015
 
 @_typing.final
 class Taken(_message.Message):
@@ -1395,6 +1474,7 @@ class DetailReply(_message.Message):
     EXIT_CODE_FIELD_NUMBER: _builtins.int
     INPUTS_TAKEN_FIELD_NUMBER: _builtins.int
     COUNTED_FIELD_NUMBER: _builtins.int
+    RACKS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """Of the request."""
     end: _builtins.bool
@@ -1419,6 +1499,10 @@ class DetailReply(_message.Message):
     def lines(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Lines of prose about the nearest domains, or of a log."""
 
+    @_builtins.property
+    def racks(self) -> _containers.RepeatedCompositeFieldContainer[Global___RackUse]:
+        """Lowest domains."""
+
     def __init__(
         self,
         *,
@@ -1432,10 +1516,11 @@ class DetailReply(_message.Message):
         exit_code: _builtins.int | None = ...,
         inputs_taken: _builtins.int = ...,
         counted: _builtins.bool = ...,
+        racks: _abc.Iterable[Global___RackUse] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "exit_code", b"exit_code"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "counted", b"counted", "end", b"end", "error", b"error", "exit_code", b"exit_code", "id", b"id", "inputs_taken", b"inputs_taken", "lines", b"lines", "nodes", b"nodes", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code", "counted", b"counted", "end", b"end", "error", b"error", "exit_code", b"exit_code", "id", b"id", "inputs_taken", b"inputs_taken", "lines", b"lines", "nodes", b"nodes", "racks", b"racks", "stderr", b"stderr", "stdout", b"stdout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__exit_code: _TypeAlias = _typing.Literal["exit_code"]  # noqa: Y015
     _WhichOneofArgType__exit_code: _TypeAlias = _typing.Literal["_exit_code", b"_exit_code"]  # noqa: Y015
