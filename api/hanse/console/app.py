@@ -69,7 +69,7 @@ class Console:
         self._clock = clock
         self._calls = 0
         self._assets = read_assets()
-        reads, writes = Reads(desk, Census(desk, clock)), Writes(desk)
+        reads, writes = Reads(desk, Census(desk, clock), clock), Writes(desk)
         self.app: ASGIApp = _Shell(
             Starlette(
                 routes=[
@@ -81,6 +81,7 @@ class Console:
                     Route("/api/me", self._reading(reads.me)),
                     Route("/api/shapes", self._reading(reads.shapes)),
                     Route("/api/pools/{pool}", self._reading(reads.pool)),
+                    Route("/api/pools/{pool}/racks", self._reading(reads.racks)),
                     Route("/api/pools/{pool}/{order}", self._writing(writes.pool), methods=["POST"]),
                     Route("/api/queues", self._reading(reads.queues)),
                     Route("/api/queues/{queue}", self._reading(reads.queue)),

@@ -34,14 +34,18 @@ class Desk:
             for method in descriptor.methods
         }
 
+    def check(self, ctx: CallContext, method: Callable[..., Any]) -> None:
+        """Whether somebody may call a method at all. Raises PermissionDenied."""
+        self._rules[method].check(ctx.access)
+
     async def ask(self, ctx: CallContext, method: Callable[[CallContext, Q], Awaitable[A]], request: Q) -> A:
         """One answer. Raises PermissionDenied, and what the method raises."""
-        self._rules[method].check(ctx.access)
+        self.check(ctx, method)
         return await method(ctx, request)
 
     def follow(
         self, ctx: CallContext, method: Callable[[CallContext, Q], AsyncIterator[A]], request: Q
     ) -> AsyncIterator[A]:
         """Answers as they come. Raises PermissionDenied, and while iterated what the method raises."""
-        self._rules[method].check(ctx.access)
+        self.check(ctx, method)
         return method(ctx, request)

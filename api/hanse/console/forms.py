@@ -6,7 +6,15 @@ Pure. Whatever is left out is counted beside it.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from hanse.api.v1 import event_pb2, explanation_pb2, job_pb2, pool_pb2, queue_pb2, server_service_pb2
+from hanse.api.v1 import (
+    event_pb2,
+    explanation_pb2,
+    job_pb2,
+    pool_pb2,
+    pool_service_pb2,
+    queue_pb2,
+    server_service_pb2,
+)
 from hanse.console.limits import (
     CELLS_PER_POOL_MAX,
     DEGRADED_MAX,
@@ -26,6 +34,7 @@ POOL_COLUMNS: Final = (
     "name region dialect state message gpus free whole nodes broken gangs held stopping reason flavors levels "
     "largest version"
 ).split()
+RACK_COLUMNS: Final = "path hosts broken whole gpus free held releasing out".split()
 EVENT_COLUMNS: Final = "seq at kind job name pool attempt reason message".split()
 JOB_COLUMNS: Final = (
     "id name queue state reason message priority submitted changed pods gpus pools held attempt"
@@ -89,6 +98,18 @@ def shape_form(shape: pool_pb2.PoolShape) -> Form:
 def gangs_form(shape: pool_pb2.PoolShape) -> list[Json]:
     """The largest gangs that still fit."""
     return [[g.level, g.flavor, g.gpus_per_pod, g.pods] for g in shape.largest_gangs]
+
+
+def racks_form(found: pool_service_pb2.PoolRacks) -> Form:
+    """Racks as rows of RACK_COLUMNS."""
+    rows: list[Json] = [
+        [
+            *(list[Json](one.path), one.hosts, one.broken_hosts, one.whole_hosts, one.gpus, one.free_gpus),
+            *(one.held_gpus, one.releasing_gpus, one.broken_gpus),
+        ]
+        for one in found.racks
+    ]
+    return {"columns": list(RACK_COLUMNS), "rows": rows, "left_out": found.left_out}
 
 
 # ---- queues -------------------------------------------------------------------------------------------------

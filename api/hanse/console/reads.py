@@ -1,5 +1,6 @@
 """What the page asks for: each a call of the API's services, in the page's form."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final
 
@@ -25,23 +26,29 @@ from hanse.console.forms import (
     placement_form,
     pool_row,
     queue_form,
+    racks_form,
     shape_form,
 )
 from hanse.console.limits import FOUND_MAX, JOBS_PAGE_MAX, SHAPES_PER_CALL_MAX, WAITING_SHOWN_MAX
 from hanse.console.streams import number
-from hanse.model.errors import InvalidArgument, NotFound
+from hanse.kit.clock import Clock
+from hanse.model.errors import InvalidArgument, NotFound, PermissionDenied, Unavailable
 from hanse.model.lifecycle import State
 from hanse.wire.json import Json
 
 EVENTS_OF_ONE_MAX: Final = 500
+RACKS_AGE_S: Final = 2.0
+RACKS_KEPT_MAX: Final = 256
 
 
 class Reads:
     """Answers what is asked."""
 
-    def __init__(self, desk: Desk, census: Census) -> None:
+    def __init__(self, desk: Desk, census: Census, clock: Clock) -> None:
         self._desk = desk
         self._census = census
+        self._clock = clock
+        self._known: dict[str, tuple[float, Form]] = {}
 
     async def me(self, ctx: CallContext, request: Request) -> Form:
         """Who looks, and at what."""
@@ -67,7 +74,10 @@ class Reads:
                 f"{len(names)} pools; ask for at most {SHAPES_PER_CALL_MAX}", reason="TOO_MANY", path="pools"
             )
         found: Form = {}
+        racks = await self._all_racks(ctx, names) if request.query_params.get("racks") == "1" else {}
         for name in names:
+            if name in racks:
+                continue
             asked = pool_service_pb2.GetPoolRequest(name=name, shape=True, rows_only=True)
             try:
                 pool = await self._desk.ask(ctx, self._desk.pools.get_pool, asked)
@@ -75,7 +85,27 @@ class Reads:
                 continue
             if pool.HasField("shape"):
                 found[name] = shape_form(pool.shape)
-        return {"shapes": found}
+        return {"shapes": found, "racks": racks}
+
+    async def _all_racks(self, ctx: CallContext, names: Sequence[str]) -> Form:
+        """The racks of those pools whose agents answer; none for somebody who may not see them."""
+        answers = await asyncio.gather(*(self._racks(ctx, name) for name in names))
+        return {name: form for name, form in zip(names, answers, strict=True) if form is not None}
+
+    async def _racks(self, ctx: CallContext, name: str) -> Form | None:
+        """One pool's racks as they were a moment ago: whoever looks at a map shares one question to the agent."""
+        try:
+            self._desk.check(ctx, self._desk.pools.get_pool_racks)
+            known, now_s = self._known.get(name), self._clock.monotonic()
+            if known is None or now_s - known[0] > RACKS_AGE_S:
+                asked = pool_service_pb2.GetPoolRacksRequest(name=name)
+                form = racks_form(await self._desk.ask(ctx, self._desk.pools.get_pool_racks, asked))
+                known = self._known[name] = (now_s, form)
+                if len(self._known) > RACKS_KEPT_MAX:
+                    self._known.pop(next(iter(self._known)))
+            return known[1]
+        except (NotFound, PermissionDenied, Unavailable):
+            return None
 
     async def pool(self, ctx: CallContext, request: Request) -> Form:
         """One pool: its figures, its picture, and what still fits."""
@@ -92,6 +122,11 @@ class Reads:
             "shape": shape_form(pool.shape) if pool.HasField("shape") else None,
             "fits": gangs_form(pool.shape),
         }
+
+    async def racks(self, ctx: CallContext, request: Request) -> Form:
+        """How each rack of a pool is used, asked of its agent."""
+        asked = pool_service_pb2.GetPoolRacksRequest(name=request.path_params["pool"])
+        return racks_form(await self._desk.ask(ctx, self._desk.pools.get_pool_racks, asked))
 
     # ---- queues ---------------------------------------------------------------------------------------------
 

@@ -91,22 +91,37 @@ export function blocksOf(shape) {
   return blocks;
 }
 
+/** Racks as an agent tells them, by the domain that holds them; each row has a `label`. */
+export function blocksOfRacks(racks) {
+  const blocks = new Map();
+  for (const rack of racks) {
+    const block = rack.path.slice(0, -1).join(" / ");
+    if (!blocks.has(block)) blocks.set(block, Object.assign([], { label: block }));
+    blocks.get(block).push({ ...rack, name: rack.path.join(" / ") });
+  }
+  return [...blocks.values()];
+}
+
 export function shares(cell) {
   const gpus = Math.max(1, cell.gpus);
-  const each = cell.hosts ? cell.gpus / cell.hosts : 0;
+  const each = cell.hosts > (cell.broken || 0) ? (cell.gpus - (cell.out || 0)) / (cell.hosts - (cell.broken || 0)) : 0;
   const parts = Math.max(0, cell.free - cell.whole * each);
-  return { busy: (cell.gpus - cell.free) / gpus, parts: parts / gpus };
+  const [held, releasing, broken] = [(cell.held || 0) / gpus, (cell.releasing || 0) / gpus, (cell.out || 0) / gpus];
+  return { busy: Math.max(0, (cell.gpus - cell.free) / gpus - held - releasing - broken), held, releasing, broken, parts: parts / gpus };
 }
 
 /** Several cells as one, where there is no room for each. */
 function merged(cells) {
-  const all = { hosts: 0, gpus: 0, free: 0, whole: 0 };
-  for (const cell of cells) for (const name of ["hosts", "gpus", "free", "whole"]) all[name] += cell[name];
+  const all = { hosts: 0, gpus: 0, free: 0, whole: 0, broken: 0, held: 0, releasing: 0, out: 0 };
+  for (const cell of cells) for (const name of Object.keys(all)) all[name] += cell[name] || 0;
   return all;
 }
 
-/** Draw blocks as rows into a box; returns the geometry, for finding what is under the mouse. */
-export function drawBlocks(context, blocks, x, y, w, h, smallest = 3) {
+/** Draw blocks as rows into a box; returns the geometry, for finding what is under the mouse. `lit` are names. */
+export function drawBlocks(context, blocks, x, y, w, h, { smallest = 3, lit = null } = {}) {
+  const label = w > 380 && blocks.some((block) => block.label) ? 64 : 0;
+  x += label;
+  w -= label;
   const wide = Math.max(1, ...blocks.map((block) => block.length));
   const gap = w / wide > 10 ? 2 : 1;
   let rows = blocks;
@@ -115,7 +130,22 @@ export function drawBlocks(context, blocks, x, y, w, h, smallest = 3) {
   const cw = Math.min(64, (w - gap * (columns - 1)) / columns);
   const rowGap = h / rows.length > 14 ? 3 : gap;
   const ch = Math.min(Math.max(22, 2.2 * cw), 46, (h - rowGap * (rows.length - 1)) / rows.length);
-  rows.forEach((row, r) => row.forEach((cell, i) => drawCell(context, x + i * (cw + gap), y + r * (ch + rowGap), cw, ch, shares(cell))));
+  const c = palette();
+  rows.forEach((row, r) => {
+    if (label && row.label !== undefined && ch >= 9) {
+      context.globalAlpha = 1;
+      context.font = `500 11.5px ${c.sans}`;
+      context.fillStyle = c.mute;
+      context.textBaseline = "middle";
+      context.fillText(row.label, x - label, y + r * (ch + rowGap) + ch / 2, label - 8);
+      context.textBaseline = "alphabetic";
+    }
+    row.forEach((cell, i) => {
+      context.globalAlpha = !lit || lit.has(cell.name) ? 1 : 0.28;
+      drawCell(context, x + i * (cw + gap), y + r * (ch + rowGap), cw, ch, shares(cell), lit?.has(cell.name) && cw >= 6);
+    });
+  });
+  context.globalAlpha = 1;
   return { rows, x, y, cw, ch, gap, rowGap };
 }
 

@@ -4,7 +4,7 @@
 // lose detail as they get smaller: racks in blocks, then racks in a field, then one filled tile. Pictures of free
 // capacity are fetched for the panels in sight, and again when their pool has changed.
 
-import { blocksOf, cellAt, drawBlocks, sharp, shares } from "./cells.js";
+import { cellAt, drawBlocks, sharp, shares } from "./cells.js";
 import { n, percent, short } from "./fmt.js";
 import { palette } from "./theme.js";
 
@@ -58,6 +58,11 @@ export class FleetMap {
     const column = index % this.columns;
     const line = Math.floor(index / this.columns);
     return { x: PAD + column * (this.panel + this.gap), y: PAD - 4 + line * (this.high + this.gap) - this.wrap.scrollTop };
+  }
+
+  /** Whether panels are few enough to ask agents what becomes of each rack. */
+  get close() {
+    return this.pools.length <= SIZES[1].most;
   }
 
   /** Names of the pools that can be seen, and a line beyond. */
@@ -218,8 +223,8 @@ export class FleetMap {
     return this.pools[this.selected];
   }
 
-  takeShape(name, version, shape) {
-    this.shapes.set(name, { version, blocks: blocksOf(shape) });
+  take(name, version, blocks) {
+    this.shapes.set(name, { version, blocks });
     if (this.shapes.size > 400) this.shapes.delete(this.shapes.keys().next().value);
     this.draw();
   }
@@ -228,7 +233,9 @@ export class FleetMap {
 export const cellWords = ({ cell }) => {
   const share = shares(cell);
   const words = [`${n(cell.free)} of ${n(cell.gpus)} GPUs free`, `${n(cell.whole)} of ${n(cell.hosts)} hosts whole`];
-  return share.parts > 0.001 ? [...words, "the rest in parts of hosts"] : words;
+  if (share.parts > 0.001) words.push("the rest in parts of hosts");
+  for (const [name, said] of [["held", "held"], ["releasing", "being released"], ["out", "out of order"]]) if (cell[name]) words.push(`${n(cell[name])} ${said}`);
+  return words;
 };
 
 function cut(context, text, width) {

@@ -1,21 +1,24 @@
 // Where a gang is: the racks that it has, in their blocks, and which ranks are in each.
 
-import { drawCell, sharp } from "./cells.js";
+import { cellAt, drawBlocks, drawCell, sharp } from "./cells.js";
 import { fill, h, tip } from "./dom.js";
 import { n, plural } from "./fmt.js";
+import { cellWords } from "./map.js";
 import { palette } from "./theme.js";
 
 const LABEL = 92;
 const ROWS = 40;
 const LISTED = 200;
 
-export function placement(element, found) {
+export function placement(element, found, pools) {
   const racks = found.racks.map(([pool, path, set, hosts, pods, ranks]) => ({ pool, path, set, hosts, pods, ranks, block: [pool, ...path.slice(0, -1)].join(" / "), name: path.at(-1) || "" }));
   if (!racks.length) {
     fill(element, h("p", { class: "empty" }, found.silent.length ? `The agent of ${found.silent.join(", ")} does not answer; what runs there runs on.` : "Its agent has not said where it is yet."));
     return;
   }
-  const canvas = h("canvas", { class: "cells", role: "img", "aria-label": `${plural(racks.length, "rack")} in use` });
+  const parts = [...new Set(racks.map((rack) => rack.pool))];
+  const canvases = parts.map((pool) => h("div", { class: "part" }, parts.length > 1 ? h("p", { class: "mute" }, pool) : null,
+    h("canvas", { class: "cells", role: "img", "aria-label": `${plural(racks.filter((rack) => rack.pool === pool).length, "rack")} of ${pool} in use`, "data-pool": pool })));
   const several = new Set(racks.map((rack) => rack.set)).size > 1;
   const list = h("div", { class: "ranks", tabindex: "0", role: "group", "aria-label": "Racks and ranks" }, racks.slice(0, LISTED).map((rack) =>
     h("div", {}, h("span", { class: "cut" }, rack.path.join(" / ") || rack.pool), h("span", { class: "mute" }, plural(rack.hosts, "host")), h("span", { class: "num" }, `${several ? `${rack.set} ` : ""}${rack.ranks.replaceAll("-", "–")}`))),
@@ -24,9 +27,34 @@ export function placement(element, found) {
   hosts.addEventListener("toggle", () => hosts.childElementCount < 2 && hosts.append(h("div", { class: "ranks" },
     found.nodes.map(([name, set, ranks, path]) => h("div", {}, h("span", { class: "cut" }, name), h("span", { class: "cut mute" }, path.join(" / ")), h("span", { class: "num" }, `${several ? `${set} ` : ""}${ranks}`))),
     found.nodes_left_out ? h("p", { class: "mute" }, `and ${plural(found.nodes_left_out, "host")} more: hanse job NAME --nodes`) : null)), { once: true });
-  fill(element, canvas, h("h2", { class: "apart" }, "Ranks by rack"), list, hosts,
+  fill(element, canvases, h("h2", { class: "apart" }, "Ranks by rack"), list, hosts,
     found.silent.length ? h("p", { class: "mute" }, `${found.silent.join(", ")} did not answer.`) : null);
-  draw(canvas, racks, element.clientWidth);
+  for (const part of canvases) {
+    const canvas = part.querySelector("canvas");
+    const mine = racks.filter((rack) => rack.pool === canvas.dataset.pool);
+    if (pools.get(canvas.dataset.pool)?.length) drawOver(canvas, pools.get(canvas.dataset.pool), mine, element.clientWidth);
+    else draw(canvas, mine, element.clientWidth);
+  }
+}
+
+/** The whole pool, with the racks of this gang lit. */
+function drawOver(canvas, blocks, mine, width) {
+  if (width < 100) return;
+  const wide = Math.max(...blocks.map((block) => block.length));
+  const high = Math.min(380, Math.max(60, blocks.length * (wide > 40 ? 13 : 27)));
+  const context = sharp(canvas, width, high);
+  context.clearRect(0, 0, width, high);
+  const ranks = new Map();
+  for (const rack of mine) ranks.set(rack.path.join(" / "), [...(ranks.get(rack.path.join(" / ")) || []), rack]);
+  const geometry = drawBlocks(context, blocks, 2, 2, width - 4, high - 4, { lit: new Set(ranks.keys()) });
+  canvas.onmousemove = (e) => {
+    const box = canvas.getBoundingClientRect();
+    const spot = cellAt(geometry, e.clientX - box.left, e.clientY - box.top);
+    const here = spot && ranks.get(spot.cell.name);
+    if (!spot) tip();
+    else tip(e.clientX, e.clientY, h("b", {}, spot.cell.name), here ? here.map((rack) => h("div", {}, `${plural(rack.hosts, "host")} of this gang, ranks ${rack.ranks.slice(0, 100)}`)) : null, h("div", { class: "dim" }, cellWords(spot).join(", ")));
+  };
+  canvas.onmouseleave = () => tip();
 }
 
 function draw(canvas, racks, width) {

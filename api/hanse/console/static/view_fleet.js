@@ -1,8 +1,9 @@
 // The fleet: what there is, how busy it is, and what happens.
 
 import { get, at as quoted } from "./api.js";
-import { bar, chip, eventTone, fill, h, say, speak, tip } from "./dom.js";
+import { bar, byColumn, chip, eventTone, fill, h, say, speak, tip } from "./dom.js";
 import { clock, n, percent, plural, short, since, words } from "./fmt.js";
+import { blocksOf, blocksOfRacks } from "./cells.js";
 import { FleetMap, cellWords } from "./map.js";
 import { listen, store, totals } from "./store.js";
 import { onTheme } from "./theme.js";
@@ -30,13 +31,14 @@ export function mount(root, _params, go) {
   const sort = h("select", { "aria-label": "Order", onchange: (e) => { kept.sort = e.target.value; arrange(); } },
     [["name", "by name"], ["free", "most free"], ["busy", "busiest"], ["worst", "worst first"]].map(([value, text]) => h("option", { value, selected: kept.sort === value }, text)));
   const shown = h("span", { class: "mute" });
+  const marks = h("div", { class: "legend" });
   const feed = h("ol", { "aria-label": "What happens" });
   const rate = h("span", { class: "mute" });
   const worries = h("div", { class: "worries" });
   const view = h("div", { class: "fleet" },
     h("section", { class: "fleet-main" },
       h("div", { class: "totals" }, figure("busy", "of all GPUs busy"), h("div", { class: "whole" }, whole, legend), figure("gangs", "gangs have places"), figure("waiting", "jobs wait")),
-      h("div", { class: "mapbar" }, filter, flavors, sort, shown, h("div", { class: "legend" }, chipOf("busy", "busy"), chipOf("free", "free"), chipOf("parts", "free, in parts of hosts"))),
+      h("div", { class: "mapbar" }, filter, flavors, sort, shown, marks),
       wrap),
     h("aside", { class: "feed", "aria-label": "Now" }, h("h2", {}, "Happening", rate), feed, worries));
   root.replaceChildren(view);
@@ -44,6 +46,12 @@ export function mount(root, _params, go) {
   const map = new FleetMap(wrap, canvas, spacer);
   let asking = false;
   let timer = 0;
+  let told = null;
+
+  /** What the map shows: with the agents' word for each rack, or only what is free. */
+  function legendOf(near) {
+    fill(marks, (near ? ["busy", "free", "parts", "held", "releasing", "broken"] : ["busy", "free", "parts"]).map((tone) => chipOf(tone, tone === "parts" ? "in parts" : tone)));
+  }
 
   function arrange() {
     const wanted = kept.text.toLowerCase();
@@ -63,11 +71,13 @@ export function mount(root, _params, go) {
     if (!wanted.length) return;
     asking = true;
     try {
-      const found = await get("shapes", { pools: wanted.map((pool) => pool.name).join(",") });
+      const found = await get("shapes", { pools: wanted.map((pool) => pool.name).join(","), racks: map.close ? "1" : "" });
       for (const pool of wanted) {
-        if (found.shapes[pool.name]) map.takeShape(pool.name, pool.version, found.shapes[pool.name]);
-        else map.shapes.set(pool.name, { version: pool.version, blocks: [] });
+        const [racks, shape] = [found.racks[pool.name], found.shapes[pool.name]];
+        map.take(pool.name, pool.version, racks ? blocksOfRacks(racks.rows.map((row) => byColumn(racks.columns, row))) : shape ? blocksOf(shape) : []);
       }
+      const near = Object.keys(found.racks).length > 0;
+      if (near !== told) { told = near; legendOf(near); }
       wrap.dataset.drawn = String(map.shapes.size);
     } catch { /* the connection says so; asked again with the next change */ }
     asking = false;

@@ -2,7 +2,8 @@
 
 import { at as quoted, get, order } from "./api.js";
 import { ask } from "./ask.js";
-import { chip, fill, h, toast, tip } from "./dom.js";
+import { blocksOfRacks } from "./cells.js";
+import { byColumn, chip, fill, h, toast, tip } from "./dom.js";
 import { moment, n, plural, since, words } from "./fmt.js";
 import { lifeLine } from "./lifeline.js";
 import { LogPanel } from "./logs.js";
@@ -34,6 +35,7 @@ export function mount(root, [id]) {
   let job = null;
   let marks = [];
   let places = null;
+  const pools = new Map(); // racks of the pools that it is in
   let ended = false;
   let timer = 0;
   let state = "";
@@ -105,13 +107,19 @@ export function mount(root, [id]) {
       places = await get(`jobs/${quoted(job.id)}/nodes`);
       if (ended) return;
       drawPlaces();
+      for (const pool of new Set(job.placement.map((part) => part.pool))) {
+        const told = await get(`pools/${quoted(pool)}/racks`).catch(() => null); // not for everybody: then only its own racks
+        if (ended) return;
+        if (told) pools.set(pool, blocksOfRacks(told.rows.map((row) => byColumn(told.columns, row))));
+      }
+      drawPlaces();
     } catch (error) { fill(where, h("p", { class: "empty" }, error.message)); }
   }
 
   function drawPlaces() {
     if (!places) return;
     whereNote.textContent = job.placement.map((part) => `${part.pool}: ${part.domains.map((use) => plural(use.count, use.level)).join(", ")}`).join(" · ");
-    placement(where, places);
+    placement(where, places, pools);
   }
 
   async function change(what, told) {

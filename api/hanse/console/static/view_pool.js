@@ -1,7 +1,7 @@
 // One pool: its racks, what still fits, what happens in it, and its door.
 
 import { at as quoted, get, order } from "./api.js";
-import { blocksOf, cellAt, drawBlocks, sharp } from "./cells.js";
+import { blocksOf, blocksOfRacks, cellAt, drawBlocks, sharp } from "./cells.js";
 import { ask } from "./ask.js";
 import { bar, byColumn, chip, fill, h, tip, toast } from "./dom.js";
 import { n, percent, plural, since } from "./fmt.js";
@@ -9,6 +9,7 @@ import { cellWords } from "./map.js";
 import { listen, store } from "./store.js";
 import { onTheme } from "./theme.js";
 import { timeline } from "./timeline.js";
+import { chipOf } from "./view_fleet.js";
 
 const REFRESH_MS = 1_500;
 
@@ -17,13 +18,14 @@ export function mount(root, [name]) {
   const figures = h("div", { class: "figures" });
   const canvas = h("canvas", { class: "cells", role: "img" });
   const mapNote = h("p", { class: "mute" });
+  const legend = h("div", { class: "legend under" });
   const fits = h("div", {});
   const facts = h("dl", { class: "facts" });
   const events = h("div", {}, h("p", { class: "loading" }, "asking"));
   root.replaceChildren(h("div", { class: "page" }, h("p", { class: "crumb" }, h("a", { href: "#/" }, "Fleet"), " / pools"), head,
     h("div", { class: "detail" },
       h("div", { class: "stack" },
-        h("section", { class: "card" }, h("h2", {}, "Racks", mapNote), figures, canvas),
+        h("section", { class: "card" }, h("h2", {}, "Racks", mapNote), figures, canvas, legend),
         h("section", { class: "card" }, h("h2", {}, "What happened here"), events)),
       h("div", { class: "stack" },
         h("section", { class: "card" }, h("h2", {}, "The largest gang that still fits"), fits),
@@ -32,6 +34,7 @@ export function mount(root, [name]) {
   let pool = null;
   let blocks = [];
   let geometry = null;
+  let named = false;
   let timer = 0;
   let ended = false;
 
@@ -44,7 +47,17 @@ export function mount(root, [name]) {
     }
     if (ended) return;
     pool = { ...byColumn(found.columns, found.row), ...found };
-    blocks = found.shape ? blocksOf(found.shape) : [];
+    if (!named) blocks = found.shape ? blocksOf(found.shape) : [];
+    show();
+    try {
+      const told = await get(`pools/${quoted(name)}/racks`);
+      if (ended) return;
+      named = true;
+      blocks = blocksOfRacks(told.rows.map((row) => byColumn(told.columns, row)));
+    } catch {
+      named = false; // the agent is silent, or it is not for us: the picture of what is free remains
+      blocks = found.shape ? blocksOf(found.shape) : [];
+    }
     show();
   }
 
@@ -81,8 +94,9 @@ export function mount(root, [name]) {
     const context = sharp(canvas, width, high);
     context.clearRect(0, 0, width, high);
     geometry = blocks.length ? drawBlocks(context, blocks, 0, 1, width, high - 2) : null;
-    const level = pool.shape ? `${pool.shape.cell_level || "host"}s in ${pool.shape.level || "pool"}s, fullest last` : "no summary has come yet";
-    mapNote.textContent = level;
+    const levels = pool.levels.slice(0, -1);
+    fill(legend, named ? ["busy", "free", "parts", "held", "releasing", "broken"].map((tone) => chipOf(tone, tone === "parts" ? "free, in parts of hosts" : tone)) : null);
+    mapNote.textContent = named ? `${levels.at(-1) || "host"}s by ${levels.length > 1 ? levels.at(-2) : "pool"}, as its agent sees them` : pool.shape ? `${pool.shape.cell_level || "host"}s in ${pool.shape.level || "pool"}s, fullest last` : "no summary has come yet";
     canvas.setAttribute("aria-label", `${plural(blocks.length, "block")}, ${n(pool.free)} of ${n(pool.gpus)} GPUs free`);
   }
 
@@ -104,7 +118,7 @@ export function mount(root, [name]) {
   canvas.addEventListener("mousemove", (e) => {
     const box = canvas.getBoundingClientRect();
     const cell = geometry && cellAt(geometry, e.clientX - box.left, e.clientY - box.top);
-    if (cell) tip(e.clientX, e.clientY, h("b", {}, cellWords(cell)[0]), h("div", { class: "dim" }, cellWords(cell).slice(1).join(", ")));
+    if (cell) tip(e.clientX, e.clientY, h("b", {}, cell.cell.name || cellWords(cell)[0]), h("div", { class: "dim" }, cellWords(cell).slice(cell.cell.name ? 0 : 1).join(", ")));
     else tip();
   });
   canvas.addEventListener("mouseleave", () => tip());
