@@ -107,7 +107,7 @@ etcd-faults: setup services ## kill and freeze etcd's members at random under lo
 	@ETCD_FAULT_ROUNDS=$(ROUNDS) $(BIN)/python -m pytest -q tests/integration/etcd/test_faults.py -k random
 
 SERVED_BENCHES := path store start
-CLUSTER_BENCHES := kubernetes
+CLUSTER_BENCHES := kubernetes peers
 
 .PHONY: bench
 bench: setup $(if $(filter $(SERVED_BENCHES),$(BENCH)),services) $(if $(filter $(CLUSTER_BENCHES),$(BENCH)),e2e-tools) ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json

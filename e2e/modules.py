@@ -27,12 +27,21 @@ def module_folder(group: str, module: str) -> Path:
         group: folder of the `go.mod` that pins it, below e2e/tools.
     """
     go = _said([str(TOOLS / "find-go")], TOOLS)
-    listed = [go, "list", "-m", "-f", "{{.Dir}}", module]
-    found = _said(listed, TOOLS / group)
+    found = _told_of(group, module, "Dir")
     if not found:
         _said([go, "mod", "download", module], TOOLS / group)
-        found = _said(listed, TOOLS / group)
+        found = _told_of(group, module, "Dir")
     return Path(found)
+
+
+def module_version(group: str, module: str) -> str:
+    """Which version of a module its programs are built from."""
+    return _told_of(group, module, "Version")
+
+
+def _told_of(group: str, module: str, what: str) -> str:
+    go = _said([str(TOOLS / "find-go")], TOOLS)
+    return _said([go, "list", "-m", "-f", f"{{{{.{what}}}}}", module], TOOLS / group)
 
 
 def documents(path: Path) -> Iterator[dict[str, Any]]:

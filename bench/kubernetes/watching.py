@@ -8,6 +8,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Final
 
@@ -28,9 +29,11 @@ class Marks:
 
     Attributes:
         namespace: of its pods.
+        api: the server that has them.
     """
 
     namespace: str = ""
+    api: Api | None = None
     made_s: dict[str, float] = field(default_factory=dict)
     bound_s: dict[str, float] = field(default_factory=dict)
     gone_s: dict[str, float] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class PodWatch:
         marks = self.of(job)
         await self.until(lambda: len(marks.gone_s) >= len(marks.made_s), patience_s)
 
-    def take(self, item: msgspec.Raw, gone: bool = False) -> None:
+    def take(self, item: msgspec.Raw, gone: bool = False, api: Api | None = None) -> None:
         """An object of the watch."""
         self.events += 1
         pod = read(POD, item)
@@ -93,7 +96,7 @@ class PodWatch:
         if job is None:
             return
         marks, name = self.of(job), pod.metadata.name
-        marks.namespace = pod.metadata.namespace
+        marks.namespace, marks.api = pod.metadata.namespace, api
         marks.made_s.setdefault(name, now_s)
         if pod.spec.node_name:
             marks.bound_s.setdefault(name, now_s)
@@ -106,13 +109,15 @@ class PodWatch:
 
 
 @asynccontextmanager
-async def pod_watch(api: Api) -> AsyncIterator[PodWatch]:
-    """One that is up to date from here on."""
+async def pod_watch(*apis: Api) -> AsyncIterator[PodWatch]:
+    """One of these servers that is up to date from here on."""
     watch = PodWatch()
-    version = await list_pages(api, PODS, watch.take)
-    follower = Follower(api, PODS, version, Random(), take=watch.take, told=watch.told)
-    following = asyncio.create_task(follower.run(), name="pod-watch")
+    following: list[asyncio.Task[object]] = []
+    for api in apis:
+        take = partial(watch.take, api=api)
+        follower = Follower(api, PODS, await list_pages(api, PODS, take), Random(), take=take, told=watch.told)
+        following.append(asyncio.create_task(follower.run(), name="pod-watch"))
     try:
         yield watch
     finally:
-        await cancelled([following])
+        await cancelled(following)
