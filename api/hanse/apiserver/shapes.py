@@ -1,6 +1,7 @@
 """A pool's free capacity as rows and cells for a picture, and the largest gangs that still fit. Pure."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from itertools import groupby
 from typing import Final, TypeVar
 
@@ -29,20 +30,7 @@ def shape_message(shape: Shape, *, rows_only: bool = False) -> pool_pb2.PoolShap
 def racks_message(found: Sequence[RackUse]) -> pool_service_pb2.PoolRacks:
     """What an agent told of its lowest domains."""
     return pool_service_pb2.PoolRacks(
-        racks=[
-            pool_service_pb2.PoolRack(
-                path=one.path,
-                hosts=one.hosts,
-                broken_hosts=one.broken_hosts,
-                whole_hosts=one.whole_hosts,
-                gpus=one.gpus,
-                free_gpus=one.free_gpus,
-                held_gpus=one.held_gpus,
-                releasing_gpus=one.releasing_gpus,
-                broken_gpus=one.broken_gpus,
-            )
-            for one in found[:RACKS_MAX]
-        ],
+        racks=[pool_service_pb2.PoolRack(**asdict(one)) for one in found[:RACKS_MAX]],
         left_out=max(0, len(found) - RACKS_MAX),
     )
 

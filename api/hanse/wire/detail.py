@@ -1,6 +1,7 @@
 """Questions about nodes, and their answers ⇄ model."""
 
-from typing import assert_never
+from dataclasses import asdict, fields
+from typing import Final, assert_never
 
 from hanse.link.v1 import link_pb2 as pb
 from hanse.model.detail import (
@@ -22,6 +23,8 @@ from hanse.model.fence import GangKey
 from hanse.model.ids import FlavorName, NodeName
 from hanse.model.placement import NodePlace
 from hanse.wire.parts import key_from_wire, key_to_wire
+
+RACK_FIGURES: Final = tuple(field.name for field in fields(RackUse) if field.name != "path")
 
 
 def request_to_wire(request: DetailRequest) -> pb.DetailRequest:
@@ -117,20 +120,7 @@ def reply_to_wire(reply: DetailReply) -> pb.DetailReply:
         exit_code=reply.exit_code,
         inputs_taken=reply.inputs_taken,
         counted=reply.counted,
-        racks=[
-            pb.RackUse(
-                path=one.path,
-                hosts=one.hosts,
-                broken_hosts=one.broken_hosts,
-                whole_hosts=one.whole_hosts,
-                gpus=one.gpus,
-                free_gpus=one.free_gpus,
-                held_gpus=one.held_gpus,
-                releasing_gpus=one.releasing_gpus,
-                broken_gpus=one.broken_gpus,
-            )
-            for one in reply.racks
-        ],
+        racks=[pb.RackUse(**asdict(one)) for one in reply.racks],
     )
 
 
@@ -151,14 +141,4 @@ def reply_from_wire(reply: pb.DetailReply) -> DetailReply:
 
 
 def _rack(one: pb.RackUse) -> RackUse:
-    return RackUse(
-        path=tuple(one.path),
-        hosts=max(0, one.hosts),
-        broken_hosts=max(0, one.broken_hosts),
-        whole_hosts=max(0, one.whole_hosts),
-        gpus=max(0, one.gpus),
-        free_gpus=max(0, one.free_gpus),
-        held_gpus=max(0, one.held_gpus),
-        releasing_gpus=max(0, one.releasing_gpus),
-        broken_gpus=max(0, one.broken_gpus),
-    )
+    return RackUse(tuple(one.path), **{name: max(0, getattr(one, name)) for name in RACK_FIGURES})

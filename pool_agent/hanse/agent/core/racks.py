@@ -6,7 +6,7 @@ it has ever offered, whoever still runs there.
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from hanse.agent.core.inventory import Inventory
 from hanse.agent.core.node import Node
@@ -38,20 +38,7 @@ def racks(inventory: Inventory, held: Iterable[Placement], releasing: Iterable[P
     found: dict[tuple[str, ...], _Sums] = {}
     for node in inventory:
         _add(found.setdefault(node.path, _Sums()), inventory, node, waiting, ending)
-    return tuple(
-        RackUse(
-            path=path,
-            hosts=one.hosts,
-            broken_hosts=one.broken_hosts,
-            whole_hosts=one.whole_hosts,
-            gpus=one.gpus,
-            free_gpus=one.free_gpus,
-            held_gpus=one.held_gpus,
-            releasing_gpus=one.releasing_gpus,
-            broken_gpus=one.broken_gpus,
-        )
-        for path, one in sorted(found.items())
-    )
+    return tuple(RackUse(path, **asdict(one)) for path, one in sorted(found.items()))
 
 
 def _add(
