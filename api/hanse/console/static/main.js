@@ -104,7 +104,7 @@ async function begin() {
     return;
   }
   say($("federation"), me.federation && me.federation !== "hanse" ? me.federation : "");
-  $("leave").hidden = me.principal === "anonymous";
+  $("leave").hidden = me.anonymous;
   $("leave").title = `signed in as ${me.principal}`;
   connect();
   route();
