@@ -10,7 +10,6 @@ from playwright.sync_api import Browser, Page, expect
 from hanse.api.v1 import job_pb2
 from hanse.client import Client
 from hanse.client.submission import Submission
-from hanse.model.lifecycle import State
 from tests.integration.console.pages import CHROMIUM, PATIENCE_MS, Browsing, Running, chromium, gang, started, up
 from tests.integration.processes import free_port
 
@@ -164,12 +163,12 @@ def test_a_job_is_found_and_cancelled_by_keys_alone(federation: Running, browsin
     expect(page.locator("dialog")).to_contain_text("Cancel stop-me?")
     page.keyboard.press("Escape")
     expect(page.locator("dialog")).to_have_count(0)
-    assert hanse.job(jobs["stop-me"]).status.state == State.RUNNING
+    assert hanse.job(jobs["stop-me"]).status.state == job_pb2.JOB_STATE_RUNNING
     page.keyboard.press("x")
     page.keyboard.press("Enter")
     expect(page.locator(".title .chip", has_text="cancelled")).to_be_visible()
-    assert hanse.wait(jobs["stop-me"], until="done", timeout_s=20).status.state == State.CANCELLED
-    assert hanse.job(jobs["keep-me"]).status.state == State.RUNNING
+    assert hanse.wait(jobs["stop-me"], until="done", timeout_s=20).status.state == job_pb2.JOB_STATE_CANCELLED
+    assert hanse.job(jobs["keep-me"]).status.state == job_pb2.JOB_STATE_RUNNING
 
 
 def test_a_list_is_walked_by_keys_and_the_chosen_job_cancelled(
