@@ -23,6 +23,7 @@ import asyncio
 import hashlib
 import logging
 import random
+import ssl
 from collections import OrderedDict
 from types import TracebackType
 from typing import Final, Self
@@ -41,6 +42,7 @@ from hanse.bus.mqtt_routes import IDENTIFIER_OF_HOLDER, MqttSubscription, Routes
 from hanse.bus.topics import check_filter, check_message
 from hanse.kit.backoff import Backoff, BackoffPolicy
 from hanse.kit.tasks import cancelled
+from hanse.model.errors import InvalidArgument
 
 log = logging.getLogger(__name__)
 
@@ -60,8 +62,8 @@ class MqttBus:
     """A ``Bus``. Raises InvalidArgument at once if a certificate cannot be read."""
 
     def __init__(self, options: MqttOptions, *, rng: random.Random | None = None) -> None:
+        options.context()
         self._options = options
-        self._context = options.context()
         self._rng = rng or random.Random()
 
     async def connect(self, client_id: str, *, will: Will | None = None) -> "MqttConnection":
@@ -86,15 +88,22 @@ class MqttBus:
     async def link(self, connection: "MqttConnection") -> MqttLink:
         """A new connection to the broker. Raises LinkFailed."""
         return await MqttLink.open(
-            self._options, self._context, connection.client_id, connection.will, connection.deliver
+            self._options, self._now(), connection.client_id, connection.will, connection.deliver
         )
+
+    def _now(self) -> ssl.SSLContext | None:
+        """The files as they are now: certificates are renewed under a bus that runs. Raises LinkFailed."""
+        try:
+            return self._options.context()
+        except InvalidArgument as error:
+            raise LinkFailed(str(error)) from None
 
     async def is_held(self, client_id: str) -> bool:
         """Whether somebody who is connected says that the id is his. Raises LinkFailed."""
         asks = f"{self._rng.getrandbits(64):016x}"
         answered = asyncio.Event()
         link = await MqttLink.open(
-            self._options, self._context, f"{client_id}?{asks}", None, lambda message, identifiers: answered.set()
+            self._options, self._now(), f"{client_id}?{asks}", None, lambda message, identifiers: answered.set()
         )
         try:
             topic = holder_topic(client_id)

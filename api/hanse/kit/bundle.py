@@ -22,6 +22,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
+from google.protobuf.message import DecodeError
+
 from hanse.kit.stream import Stream, StreamClosed
 from hanse.kit.tasks import race
 
@@ -30,6 +32,9 @@ GATHER_S: Final = 0.01
 
 WINDOW_MESSAGES: Final = 256
 """Messages of one stream and direction that wait to be taken, before `send` waits."""
+
+WINDOW_BYTES_MAX: Final = 64 << 20
+"""Bytes of them; a stream whose other end sends more, or says that it may, is ended."""
 
 BUNDLE_FRAMES_MAX: Final = 1_000
 BUNDLE_BYTES_MAX: Final = 1 << 20
@@ -206,6 +211,7 @@ class _End(Generic[Out, In]):
         self._number = number
         self._coding = coding
         self._inbox: deque[bytes] = deque()
+        self._inbox_bytes = 0
         self._window = WINDOW_MESSAGES
         self._taken = 0
         self._closed = False
@@ -230,7 +236,11 @@ class _End(Generic[Out, In]):
         if self._taken >= WINDOW_MESSAGES // 2 and not self._closed:
             self._bundle.push(Frame(self._number, taken=self._taken))
             self._taken = 0
-        return self._coding.decode(message)
+        self._inbox_bytes -= len(message)
+        try:
+            return self._coding.decode(message)
+        except DecodeError:
+            raise StreamClosed("the other end has sent what is no message") from None
 
     def close(self) -> None:
         self._bundle.forget(self._number)
@@ -238,12 +248,16 @@ class _End(Generic[Out, In]):
 
     def hear(self, frame: Frame) -> None:
         """What the other end says."""
-        self._window += frame.taken
+        fair = 0 <= frame.taken <= WINDOW_MESSAGES - self._window
+        if fair:
+            self._window += frame.taken
         if frame.message is not None:
             self._inbox.append(frame.message)
-        if frame.end or len(self._inbox) > WINDOW_MESSAGES:  # which is more than it may send
+            self._inbox_bytes += len(frame.message)
+        fair = fair and len(self._inbox) <= WINDOW_MESSAGES and self._inbox_bytes <= WINDOW_BYTES_MAX
+        if frame.end or not fair:
             self._bundle.forget(self._number)
-            self.hear_end("the other end has ended the stream")
+            self.hear_end("the other end has ended the stream" if fair else "the other end keeps no limit")
         self._wake()
 
     def hear_end(self, cause: str) -> None:

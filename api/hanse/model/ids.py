@@ -75,4 +75,10 @@ def queue_of(job: JobId) -> QueueUid:
 def is_job_id(text: str) -> bool:
     """Whether the text has the form of a job id; says nothing about the job's existence."""
     uid, _, rest = text.partition("-")
-    return len(uid) == QUEUE_UID_CHARS and len(rest) == JOB_HASH_CHARS and rest.isalnum() and uid.isalnum()
+    return (
+        text.isascii()
+        and len(uid) == QUEUE_UID_CHARS
+        and len(rest) == JOB_HASH_CHARS
+        and rest.isalnum()
+        and uid.isalnum()
+    )

@@ -15,7 +15,7 @@ from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
 from hanse.model.detail import DetailReply, DetailRequest
 from hanse.model.errors import InvalidArgument
 from hanse.model.fence import Epoch, GangKey
-from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, ReplicaId
+from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, ReplicaId, is_job_id
 from hanse.model.placement import LevelUse
 from hanse.model.queue import Flavor
 from hanse.model.reasons import Reason
@@ -41,6 +41,10 @@ DESIRED_BINDINGS_MAX: Final = 256
 
 DESIRED_SPEC_BYTES_MAX: Final = 1_000_000
 """Specs in one message, in bytes; a single larger one still travels, alone."""
+
+HELLO_BYTES_MAX: Final = 65_536
+REPORT_BYTES_MAX: Final = 65_536
+"""What an agent says of its pool and of a gang goes into the store, whose transactions have a limit."""
 
 FromAgent = Hello | Reports | PoolSummary | DetailReply | Heartbeat | Tidied
 FromReplica = Welcome | Refusal | Desired | Acknowledged | Settings | DetailRequest | Heartbeat
@@ -181,6 +185,9 @@ def _hello_to_wire(hello: Hello) -> pb.Hello:
 
 
 def _hello_from_wire(hello: pb.Hello) -> Hello:
+    if hello.ByteSize() > HELLO_BYTES_MAX:
+        what = f"a hello has {hello.ByteSize()} bytes; at most {HELLO_BYTES_MAX} are kept: give the pool fewer labels"
+        raise InvalidArgument(what, path="hello")
     for path in ("pool", "instance", "cluster_uid"):
         if not getattr(hello, path):
             raise InvalidArgument("an agent says who it is: this field is empty", path=f"hello.{path}")
@@ -351,8 +358,12 @@ def _report_to_wire(report: GangReport) -> pb.Report:
 
 
 def _report_from_wire(report: pb.Report, index: int) -> GangReport:
-    if not report.job:
-        raise InvalidArgument("a report names its job", path=f"reports.reports[{index}].job")
+    if not is_job_id(report.job) or report.attempt < 0 or report.part < 0:
+        what = "a report names its job by an id, and an attempt and a part of it"
+        raise InvalidArgument(what, path=f"reports.reports[{index}].job")
+    if report.ByteSize() > REPORT_BYTES_MAX:
+        what = f"a report has {report.ByteSize()} bytes; at most {REPORT_BYTES_MAX} are kept"
+        raise InvalidArgument(what, path=f"reports.reports[{index}]")
     status, reason = _STATUSES.get(report.status), _REASONS.get(report.reason)
     if status is None or reason is None:
         path = f"reports.reports[{index}]"

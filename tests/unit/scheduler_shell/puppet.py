@@ -132,6 +132,10 @@ class Puppet:
         await until(lambda: any(k.job == job for k in self.desired))
         return next(k for k in self.desired if k.job == job)
 
+    def ended(self) -> bool:
+        """Whether the replica has ended the stream."""
+        return self._reading.done()
+
     def close(self) -> None:
         self._reading.cancel()
         self.stream.close()

@@ -12,7 +12,8 @@ from hanse.bus.inprocess import InProcessBus
 from hanse.kit.telemetry import metrics
 from hanse.kit.tls import Identity, Kind, sole_identity
 from hanse.kit.trust.shown import Shown
-from hanse.model.attach import Tidied
+from hanse.link.v1 import link_pb2 as pb
+from hanse.model.attach import Hello, Tidied
 from hanse.model.fence import Epoch, GangKey
 from hanse.model.ids import Part, PoolName
 from hanse.model.lifecycle import State
@@ -23,7 +24,9 @@ from hanse.scheduler.shell.summaries import Summaries
 from hanse.store import keys
 from hanse.store.contract import Delete, Put, Txn
 from hanse.store.schema import BarredValue, encode
+from hanse.wire.link import LINK_VERSION
 from hanse.wire.summary import capacity_topic, summary_to_bytes, summary_topic
+from tests.unit.scheduler.worlds import QUEUE
 from tests.unit.scheduler_shell.puppet import stage, state_of, submit, until, wait_state
 from tests.unit.scheduler_shell.test_peers import FEDERATION, POOL, said, taker
 
@@ -137,6 +140,43 @@ async def test_a_report_about_a_gang_of_another_pool_moves_nothing(status: GangS
         assert (await state_of(found.store, job)).state is State.BOUND
         await owner.report(key, GangStatus.RUNNING)
         await wait_state(found.store, job, State.RUNNING)
+
+
+@pytest.mark.parametrize(
+    "report",
+    [
+        pb.Report(job="nonsense"),
+        pb.Report(job="../../state/x"),
+        pb.Report(job=f"{QUEUE}-{'x' * 9_999}"),
+        pb.Report(job=f"{QUEUE}-{7:016d}", attempt=-1),
+        pb.Report(job=f"{QUEUE}-{7:016d}", part=-2),
+        pb.Report(job=f"{QUEUE}-{7:016d}", message="x" * 2_000_000),
+    ],
+    ids=["no id", "a path", "long", "attempt", "part", "message"],
+)
+async def test_a_report_that_makes_no_sense_ends_its_own_stream_and_no_other(report: pb.Report) -> None:
+    async with stage() as found:
+        replica = await found.replica()
+        owner = await found.puppet(replica, POOL, {"r1": 4}).attached()
+        await owner.summary(owner.epoch.revision)
+        thief = await found.puppet(replica, OTHER, {"r1": 4}).attached()
+        report.status = pb.STATUS_FINISHED
+        epoch = pb.Epoch(incarnation=thief.epoch.incarnation, revision=thief.epoch.revision)
+        await thief.stream.send(pb.AttachRequest(reports=pb.Reports(epoch=epoch, sequence=1, reports=[report])))
+        await until(lambda: replica.session(OTHER) is None)
+        job = await submit(found.store, 1, 2)
+        await owner.report(await owner.bound(job), GangStatus.RUNNING)
+        await wait_state(found.store, job, State.RUNNING)
+
+
+async def test_a_hello_that_would_fill_the_store_is_refused() -> None:
+    async with stage() as found:
+        replica = await found.replica()
+        agent = found.puppet(replica, POOL, {"r1": 4})
+        labels = {f"l{n}": "x" * 1_000 for n in range(1_000)}
+        await agent.say(Hello(LINK_VERSION, POOL, "i1", "c1", labels=labels))
+        await until(agent.ended)
+        assert keys.pool_config(POOL) not in (await found.store.read([keys.pool_config(POOL)])).items
 
 
 async def test_what_is_revoked_in_the_store_is_known_to_every_replica() -> None:

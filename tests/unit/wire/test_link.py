@@ -116,15 +116,21 @@ NONSENSE_OF_AGENTS = {
     "an empty frame": (pb.AttachRequest(), "body"),
     "a hello without a cluster": (pb.AttachRequest(hello=pb.Hello(pool="p", instance="i")), "hello.cluster_uid"),
     "a status not said": (
-        pb.AttachRequest(reports=pb.Reports(reports=[pb.Report(job="j")])),
+        pb.AttachRequest(reports=pb.Reports(reports=[pb.Report(job="abcdefgh-0000000000000001")])),
         "reports.reports[0].status",
     ),
     "an unknown status": (
-        pb.AttachRequest(reports=pb.Reports(reports=[pb.Report(job="j", status=pb.Status.ValueType(99))])),
+        pb.AttachRequest(
+            reports=pb.Reports(reports=[pb.Report(job="abcdefgh-0000000000000001", status=pb.Status.ValueType(99))])
+        ),
         "reports.reports[0].status",
     ),
     "an unknown reason": (
-        pb.AttachRequest(reports=pb.Reports(reports=[pb.Report(job="j", status=pb.STATUS_HELD, reason=999)])),
+        pb.AttachRequest(
+            reports=pb.Reports(
+                reports=[pb.Report(job="abcdefgh-0000000000000001", status=pb.STATUS_HELD, reason=999)]
+            )
+        ),
         "reports.reports[0].reason",
     ),
     "a report of nobody": (

@@ -1,8 +1,10 @@
 """A Prometheus endpoint: `GET /metrics` over HTTP/1.1; and what a kubelet probes, `/livez` and `/readyz`.
 
-It is asked a few times a minute by a scraper or two, so it serves one request a connection, takes SCRAPES_MAX at a
-time, and hangs up on whoever needs longer than DEADLINE_S to ask or to read. Tables are copied on the event loop; the
-page is written on a thread, because a large fleet has thousands of lines.
+It is asked a few times a minute by a scraper or two, so it serves one request a connection, takes SCRAPES_MAX pages
+at a time, and hangs up on whoever needs longer than DEADLINE_S to ask or to read. Whoever asks slowly keeps nobody
+else from asking: of ASKING_MAX who have not finished, the one who began first is hung up on when another comes, so
+probes are answered whatever others do. Tables are copied on the event loop; the page is written on a thread, because
+a large fleet has thousands of lines.
 
 Rejected: the HTTP server of the standard library. It has a thread for each connection and no deadline.
 """
@@ -25,6 +27,8 @@ LIVE_PATH: Final = "/livez"
 READY_PATH: Final = "/readyz"
 DEADLINE_S: Final = 5.0
 SCRAPES_MAX: Final = 8
+ASKING_MAX: Final = 64
+"""Connections whose request is not complete yet."""
 REQUEST_BYTES_MAX: Final = 8_192
 
 Page = Callable[[], Awaitable[str]]
@@ -62,35 +66,42 @@ def _parsed(address: str) -> tuple[str, int]:
 class _Endpoint:
     def __init__(self, page: Page) -> None:
         self._page = page
-        self._serving: dict[asyncio.Task[None], None] = {}
+        self._asking: dict[asyncio.Task[None], None] = {}
+        self._answering: dict[asyncio.Task[None], None] = {}
+        self._paging: set[asyncio.Task[None]] = set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """One connection."""
         task = asyncio.current_task()
         assert task is not None
-        if len(self._serving) >= SCRAPES_MAX:
-            writer.close()
-            return
-        self._serving[task] = None
+        if len(self._asking) >= ASKING_MAX:
+            next(iter(self._asking)).cancel()
+        self._asking[task] = None
         try:
             async with asyncio.timeout(DEADLINE_S):
-                writer.write(await self._answer(reader))
+                head = await reader.readuntil(b"\r\n\r\n")
+                del self._asking[task]
+                self._answering[task] = None
+                writer.write(await self._answer(head, task))
                 await writer.drain()
         except (TimeoutError, OSError, asyncio.LimitOverrunError, asyncio.IncompleteReadError) as error:
             log.info("scrape_failed", extra={"cause": str(error) or type(error).__name__})
+        except asyncio.CancelledError:
+            log.info("scrape_failed", extra={"cause": "others came while it was asked"})
         finally:
-            del self._serving[task]
+            self._asking.pop(task, None)
+            self._answering.pop(task, None)
+            self._paging.discard(task)
             writer.close()
 
     async def close(self) -> None:
         """Hang up on everybody."""
-        tasks = list(self._serving)
+        tasks = [*self._asking, *self._answering]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _answer(self, reader: asyncio.StreamReader) -> bytes:
-        head = await reader.readuntil(b"\r\n\r\n")
+    async def _answer(self, head: bytes, task: "asyncio.Task[None]") -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.partition(b" ")[0].partition(b"?")[0]
         if method not in (b"GET", b"HEAD"):
@@ -102,6 +113,9 @@ class _Endpoint:
         if path != PATH.encode():
             what = f"metrics are at {PATH}, probes at {LIVE_PATH} and {READY_PATH}\n"
             return _response("404 Not Found", what, body=method == b"GET")
+        if len(self._paging) >= SCRAPES_MAX:
+            return _response("503 Service Unavailable", "others are being served\n", body=method == b"GET")
+        self._paging.add(task)
         return _response("200 OK", await self._page(), body=method == b"GET", content_type=CONTENT_TYPE)
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from hanse.kit.health import HEALTH
-from hanse.kit.telemetry.endpoint import SCRAPES_MAX, prometheus_endpoint
+from hanse.kit.telemetry.endpoint import ASKING_MAX, SCRAPES_MAX, prometheus_endpoint
 from hanse.kit.telemetry.exposition import exposition, metric_name
 from hanse.kit.telemetry.instruments import Counter, Gauge, Histogram, Label, Registry
 from hanse.model.errors import InvalidArgument
@@ -111,15 +111,34 @@ async def test_a_head_without_an_end_is_cut_off() -> None:
         assert await ask(address, b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 100_000) == b""
 
 
-async def test_those_who_ask_nothing_keep_nobody_out_for_long() -> None:
+async def test_those_who_ask_slowly_keep_nobody_from_asking() -> None:
     async with prometheus_endpoint("127.0.0.1:0", page) as address:
         host, _, port = address.rpartition(":")
-        silent = [await asyncio.open_connection(host, int(port)) for _ in range(SCRAPES_MAX)]
-        assert await ask(address, b"GET /metrics HTTP/1.1\r\n\r\n") == b""
-        for _, writer in silent:
+        slow = [await asyncio.open_connection(host, int(port)) for _ in range(ASKING_MAX + 5)]
+        for _, writer in slow:
+            writer.write(b"GET /livez HTTP/1.1\r\nX: ")
+        for path in (b"/livez", b"/metrics"):
+            assert (await ask(address, b"GET " + path + b" HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+        reader, _ = slow[0]
+        assert await reader.read() == b"", "the first of them was hung up on"
+        for _, writer in slow:
             writer.close()
-        while not await ask(address, b"GET /metrics HTTP/1.1\r\n\r\n"):
-            pass
+
+
+async def test_pages_that_nobody_takes_are_few_and_probes_are_answered_all_the_same() -> None:
+    async def huge() -> str:
+        return "x" * 50_000_000
+
+    async with prometheus_endpoint("127.0.0.1:0", huge) as address:
+        host, _, port = address.rpartition(":")
+        takers = [await asyncio.open_connection(host, int(port), limit=1_024) for _ in range(SCRAPES_MAX)]
+        for reader, writer in takers:
+            writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200 OK")
+        assert (await ask(address, b"GET /metrics HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 503")
+        assert (await ask(address, b"GET /livez HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+        for _, writer in takers:
+            writer.transport.abort()
 
 
 @pytest.mark.parametrize("address", ["", "nowhere", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":80"])
