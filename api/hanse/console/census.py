@@ -17,6 +17,8 @@ from hanse.console.forms import Form, queue_form
 from hanse.console.hub import same_rights
 from hanse.console.limits import CENSUS_AGE_MIN_S, CENSUS_REST
 from hanse.kit.clock import Clock
+from hanse.model.errors import NotFound
+from hanse.model.names import quoted
 from hanse.wire.json import Json
 from hanse.wire.limits import PAGE_SIZE_MAX
 
@@ -54,6 +56,15 @@ class Census:
             if known is not None and known.serves(ctx, self._clock.monotonic()):
                 return known.form
             return await self._count(ctx)
+
+    async def queue(self, ctx: CallContext, name: str) -> Form:
+        """One of them. Raises NotFound: reason QUEUE_NOT_FOUND, also for one that the caller does not see."""
+        queues = (await self.queues(ctx))["queues"]
+        assert isinstance(queues, list)
+        found = next((q for q in queues if isinstance(q, dict) and q["name"] == name), None)
+        if found is None:
+            raise NotFound(f"queue {quoted(name)} does not exist", reason="QUEUE_NOT_FOUND", path="queue")
+        return found
 
     async def _count(self, ctx: CallContext) -> Form:
         begun_s = self._clock.monotonic()

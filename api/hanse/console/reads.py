@@ -6,7 +6,7 @@ from typing import Final
 
 from starlette.requests import Request
 
-from hanse.api.v1 import event_service_pb2, job_pb2, job_service_pb2, pool_service_pb2, queue_service_pb2
+from hanse.api.v1 import event_service_pb2, job_pb2, job_service_pb2, pool_service_pb2
 from hanse.api.v1 import server_service_pb2 as server_pb2
 from hanse.apiserver.access.verbs import Verb
 from hanse.apiserver.context import ANONYMOUS, CallContext
@@ -25,7 +25,6 @@ from hanse.console.forms import (
     job_row,
     placement_form,
     pool_row,
-    queue_form,
     racks_form,
     shape_form,
 )
@@ -37,6 +36,7 @@ from hanse.model.lifecycle import State
 from hanse.wire.json import Json
 
 EVENTS_OF_ONE_MAX: Final = 500
+WAITING_PAGES_MAX: Final = 3
 RACKS_AGE_S: Final = 2.0
 RACKS_KEPT_MAX: Final = 256
 
@@ -137,17 +137,21 @@ class Reads:
     async def queue(self, ctx: CallContext, request: Request) -> Form:
         """One queue, and the first of the gangs that wait in it."""
         name = request.path_params["queue"]
-        queue = await self._desk.ask(ctx, self._desk.queues.get_queue, queue_service_pb2.GetQueueRequest(name=name))
-        jobs, _ = await self._jobs(
-            ctx,
-            job_service_pb2.ListJobsRequest(
-                queue=name,
-                states=[job_pb2.JOB_STATE_PENDING],
-                page_size=WAITING_SHOWN_MAX,
-                view=job_service_pb2.JOB_VIEW_FULL,
-            ),
+        asked = job_service_pb2.ListJobsRequest(
+            queue=name,
+            states=[job_pb2.JOB_STATE_PENDING],
+            page_size=WAITING_SHOWN_MAX,
+            view=job_service_pb2.JOB_VIEW_FULL,
         )
-        return {"queue": queue_form(queue), "columns": list(JOB_COLUMNS), "waiting": jobs}
+        waiting: list[Json] = []
+        for _ in range(WAITING_PAGES_MAX):  # a page comes back short where few of many jobs wait
+            asked.page_size = WAITING_SHOWN_MAX - len(waiting)
+            jobs, asked.page_token = await self._jobs(ctx, asked)
+            waiting.extend(jobs)
+            if not asked.page_token or len(waiting) == WAITING_SHOWN_MAX:
+                break
+        queue = await self._census.queue(ctx, name)
+        return {"queue": queue, "columns": list(JOB_COLUMNS), "waiting": waiting}
 
     # ---- jobs -----------------------------------------------------------------------------------------------
 

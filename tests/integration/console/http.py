@@ -4,7 +4,7 @@ import asyncio
 import gzip
 import json
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -132,6 +132,7 @@ async def served(
     *pools: PoolView,
     tokens: Credentials | None = None,
     policy: Policy = TRUSTING,
+    policies: Callable[[], Policy] | None = None,
     explainer: Explainer | None = None,
     details: AgentDetails | None = None,
 ) -> AsyncIterator[Console]:
@@ -140,7 +141,7 @@ async def served(
         console(
             on.api,
             listen="127.0.0.1:0",
-            callers=Callers(lambda: tokens or Credentials(), lambda: policy),
+            callers=Callers(lambda: tokens or Credentials(), policies or (lambda: policy)),
             tls=None,
             clock=SystemClock(),
             rng=random.Random(1),

@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from hanse.apiserver.access.callers import Callers
-from hanse.apiserver.access.policy import TRUSTING
+from hanse.apiserver.access.policy import TRUSTING, Binding, Policy
+from hanse.apiserver.access.verbs import Role
 from hanse.apiserver.credentials import Credentials, parse_tokens
 from hanse.console import http_server, streams
 from hanse.console.limits import BODY_BYTES_MAX, HEAD_BYTES_MAX, STREAMS_PER_CALLER_MAX
@@ -175,6 +176,51 @@ async def test_an_address_that_is_taken_is_named() -> None:
         with pytest.raises(Unavailable, match="cannot listen"):
             async with start:
                 pass
+
+
+VIEWER = Binding(Role.VIEWER, frozenset({"ann"}), frozenset(), queues=("vision",))
+ADMIN = Binding(Role.ADMIN, frozenset({"ann"}), frozenset(), cluster=True)
+
+
+async def test_a_tenant_sees_their_own_queue_and_nothing_of_others() -> None:
+    async with served(pool("oslo", 2, 2), tokens=TOKENS, policy=Policy((VIEWER,))) as page:
+        sent = await page.on.submit(batch(spec("secret-plan")))
+        job = sent.jobs[0].id
+        page.cookies["hanse-console"] = TOKEN
+        me = (await page.ask("/api/me")).json
+        assert (me["principal"], me["may"]) == ("ann", {"operate": False, "change": False})
+        assert (await page.ask("/api/queues")).json["queues"] == []
+        assert (await page.ask("/api/jobs")).json["rows"] == []
+        assert (await page.ask("/api/find?prefix=secret")).json["rows"] == []
+        for path in (
+            f"jobs/{job}",
+            f"jobs/{job}/explain",
+            f"jobs/{job}/nodes",
+            "queues/research",
+            "jobs/secret-plan",
+        ):
+            answer = await page.ask(f"/api/{path}")
+            assert answer.status == 404, path
+            assert b"secret-plan" not in answer.body or "secret-plan" in path
+        assert (await page.ask("/api/pools/oslo/racks")).status == 403
+        assert (await page.ask("/api/shapes?pools=oslo&racks=1")).json["racks"] == {}
+        assert (await page.order(f"/api/jobs/{job}/cancel", {})).status == 403
+        assert (await page.order("/api/pools/oslo/cordon", {})).status == 403
+
+
+async def test_a_stream_ends_when_its_reader_has_lost_their_rights(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "RIGHTS_LOOK_S", 0.05)
+    monkeypatch.setattr(streams, "HEARTBEAT_S", 0.05)
+    monkeypatch.setattr(streams, "FRAME_INTERVAL_S", 0.01)
+    now = [Policy((ADMIN,))]
+    async with served(pool("oslo", 1, 1), tokens=TOKENS, policies=lambda: now[0]) as page:
+        page.cookies["hanse-console"] = TOKEN
+        async with page.stream("/api/live") as events:
+            assert (await anext(events))[1] == "frame"
+            now[0] = Policy((VIEWER,))
+            told = [(name, value) async for _, name, value in events if name != "beat"]
+        assert told[-1][0] == "refused"
+        assert told[-1][1]["error"]["reason"] == "RIGHTS_CHANGED"
 
 
 # ---- changes -------------------------------------------------------------------------------------------------

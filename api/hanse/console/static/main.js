@@ -104,6 +104,7 @@ async function begin() {
     return;
   }
   say($("federation"), me.federation && me.federation !== "hanse" ? me.federation : "");
+  store.may = me.may;
   $("leave").hidden = me.anonymous;
   $("leave").title = `signed in as ${me.principal}`;
   connect();

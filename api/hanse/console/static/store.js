@@ -21,6 +21,7 @@ export const store = {
   state: "connecting",
   lostSince: 0,
   refused: "",
+  may: { operate: true, change: true }, // the server has the last word
 };
 
 const listeners = new Set();

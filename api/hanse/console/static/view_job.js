@@ -66,9 +66,9 @@ export function mount(root, [id]) {
     fill(head, h("div", { class: "grow" }, h("h1", {}, job.name || job.id),
       h("div", { class: "sub" }, chip(job.state, job.held ? "on hold" : undefined), h("a", { href: `#/queues/${quoted(job.queue)}` }, job.queue), h("span", {}, plural(pods, "pod")),
         job.attempt > 1 ? h("span", {}, `attempt ${n(job.attempt)}`) : null, job.message ? h("span", { class: "mute" }, job.message) : null)),
-      TERMINAL.has(job.state) ? h("button", { type: "button", id: "retry", onclick: () => change("retry", `A new job tries ${job.name} again.`) }, "Try again") : null,
-      job.state === "PENDING" ? h("button", { type: "button", id: "hold", onclick: () => change(job.held ? "release" : "hold", job.held ? "It waits again." : "It is on hold.") }, job.held ? "Release" : "Hold") : null,
-      TERMINAL.has(job.state) || job.state === "STOPPING" ? null : h("button", { type: "button", id: "cancel", class: "danger", onclick: cancel }, "Cancel ", h("kbd", {}, "x")));
+      store.may.change && TERMINAL.has(job.state) ? h("button", { type: "button", id: "retry", onclick: () => change("retry", `A new job tries ${job.name} again.`) }, "Try again") : null,
+      store.may.change && job.state === "PENDING" ? h("button", { type: "button", id: "hold", onclick: () => change(job.held ? "release" : "hold", job.held ? "It waits again." : "It is on hold.") }, job.held ? "Release" : "Hold") : null,
+      !store.may.change || TERMINAL.has(job.state) || job.state === "STOPPING" ? null : h("button", { type: "button", id: "cancel", class: "danger", onclick: cancel }, "Cancel ", h("kbd", {}, "x")));
     const set = job.spec.pod_sets[0];
     fill(about, pair("id", h("code", {}, job.id)), pair("submitted", `${moment(job.submitted_ms)}, ${since(job.submitted_ms)} ago`), pair("priority", `${job.priority}${job.priority_class ? ` (${job.priority_class})` : ""}`),
       job.spec.pod_sets.map((one) => pair(one.name || "pods", `${n(one.count)} × ${resources(one.resources)}${one.flavors.length ? `, ${one.flavors.join(" or ")}` : ""}${levels(one)}`)),
@@ -132,7 +132,7 @@ export function mount(root, [id]) {
   }
 
   async function cancel() {
-    if (!job || TERMINAL.has(job.state)) return;
+    if (!job || !store.may.change || TERMINAL.has(job.state)) return;
     const running = PLACED.has(job.state);
     if (await ask({ title: `Cancel ${job.name}?`, text: running ? "Its pods end, and it does not start again." : "It leaves its queue.", yes: "Cancel it", danger: true }) !== null) await change("cancel", `${job.name} is cancelled.`);
   }

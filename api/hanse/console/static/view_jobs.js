@@ -106,7 +106,7 @@ export function mount(root, _params, go, query) {
 
   async function cancel() {
     const job = rows[selected];
-    if (!job) return;
+    if (!job || !store.may.change) return;
     if (await ask({ title: `Cancel ${job.name}?`, text: `Its ${plural(job.pods, "pod")} end, and it does not start again.`, yes: "Cancel it", danger: true }) === null) return;
     try {
       await order(`jobs/${quoted(job.id)}/cancel`);

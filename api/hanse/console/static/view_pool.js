@@ -5,6 +5,7 @@ import { blocksOf, blocksOfRacks, cellAt, drawBlocks, sharp } from "./cells.js";
 import { ask } from "./ask.js";
 import { bar, byColumn, chip, fill, h, tip, toast } from "./dom.js";
 import { n, percent, plural, since } from "./fmt.js";
+import { later } from "./later.js";
 import { cellWords } from "./map.js";
 import { listen, store } from "./store.js";
 import { onTheme } from "./theme.js";
@@ -35,11 +36,11 @@ export function mount(root, [name]) {
   let blocks = [];
   let geometry = null;
   let named = false;
-  let timer = 0;
   let ended = false;
 
+  const soon = later(load, REFRESH_MS);
+
   async function load() {
-    clearTimeout(timer);
     let found;
     try { found = await get(`pools/${quoted(name)}`); } catch (error) {
       if (!pool) fill(head, h("div", { class: "empty" }, h("b", {}, error.status === 404 ? "There is no such pool" : "The pool cannot be shown"), error.message));
@@ -65,7 +66,7 @@ export function mount(root, [name]) {
     fill(head, h("div", { class: "grow" }, h("h1", {}, pool.name),
       h("div", { class: "sub" }, chip(pool.state), pool.region ? h("span", {}, pool.region) : null, h("span", {}, pool.flavors.map(([flavor]) => flavor).join(", ") || "no flavor"),
         pool.reason ? h("span", {}, `“${pool.reason}”`) : null, pool.message ? h("span", { class: "mute" }, pool.message) : null)),
-      pool.cordoned
+      !store.may.operate ? null : pool.cordoned
         ? h("button", { type: "button", id: "uncordon", onclick: uncordon }, "Uncordon ", h("kbd", {}, "u"))
         : h("button", { type: "button", id: "cordon", onclick: cordon }, "Cordon ", h("kbd", {}, "c")));
     const busy = pool.gpus - pool.free;
@@ -130,14 +131,13 @@ export function mount(root, [name]) {
     const newer = store.pools.get(name);
     if (!newer || newer.version === pool.seen) return;
     pool.seen = newer.version;
-    clearTimeout(timer);
-    timer = setTimeout(load, REFRESH_MS);
+    soon();
   });
   load();
   timeline(events, { pool: name }, { subjects: true });
   return {
-    end: () => { ended = true; off(); offTheme(); sized.disconnect(); clearTimeout(timer); tip(); },
-    keys: { c: () => pool && !pool.cordoned && cordon(), u: () => pool?.cordoned && uncordon() },
+    end: () => { ended = true; off(); offTheme(); sized.disconnect(); soon.cancel(); tip(); },
+    keys: { c: () => store.may.operate && pool && !pool.cordoned && cordon(), u: () => store.may.operate && pool?.cordoned && uncordon() },
     title: name,
   };
 }

@@ -3,6 +3,7 @@
 import { at as quoted, get } from "./api.js";
 import { bar, byColumn, chip, fill, h } from "./dom.js";
 import { n, now, plural, since } from "./fmt.js";
+import { later } from "./later.js";
 import { listen } from "./store.js";
 
 const REFRESH_MS = 3_000;
@@ -18,6 +19,8 @@ export function mount(root, [chosen], go) {
   let ended = false;
   let selected = chosen || "";
   let read = "";
+
+  const soon = later(load, 1_000);
 
   async function load() {
     clearTimeout(timer);
@@ -64,14 +67,14 @@ export function mount(root, [chosen], go) {
       jobs.length > 60 || found.queue.pending > jobs.length ? h("p", { class: "mute" }, `${n(Math.min(60, jobs.length))} of ${n(found.queue.pending)} shown.`) : null);
   }
 
-  const off = listen((what) => { if (what === "events") { clearTimeout(timer); timer = setTimeout(load, 900); } });
+  const off = listen((what) => { if (what === "events") soon(); });
   load();
   const step = (by) => {
     const index = queues.findIndex((queue) => queue.name === selected) + by;
     if (queues[index]) go(`#/queues/${quoted(queues[index].name)}`);
   };
   return {
-    end: () => { ended = true; off(); clearTimeout(timer); },
+    end: () => { ended = true; off(); soon.cancel(); clearTimeout(timer); },
     change: ([name]) => { selected = name || selected; read = ""; show(); waiting(selected).catch(() => {}); },
     keys: { j: () => step(1), k: () => step(-1), ArrowDown: () => step(1), ArrowUp: () => step(-1) },
     title: "Queues",
