@@ -86,3 +86,10 @@ def test_paths_that_a_page_names_exist(page: Path) -> None:
 def test_decision_records_are_numbered_without_gaps() -> None:
     records = sorted(path.name for path in (ROOT / "docs/adr").glob("*.md"))
     assert [int(name[:4]) for name in records] == list(range(1, len(records) + 1))
+
+
+@pytest.mark.parametrize(("page", "folder"), [("decisions.md", "adr"), ("runbooks.md", "operations")])
+def test_every_page_of_a_folder_is_listed(page: str, folder: str) -> None:
+    told = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    pages_there = sorted(path.name for path in (ROOT / "docs" / folder).glob("*.md"))
+    assert [name for name in pages_there if f"]({folder}/{name})" not in told] == []
