@@ -1,7 +1,7 @@
 """Whatever comes over the links, from the bus or from whoever wants to join is read whole, or refused in words.
 
 `HANSE_FUZZ_EXAMPLES` says how many inputs each parser is tried with: a few hundred in CI, and a million in all when
-it is run for that (see docs/quality.md).
+it is run for that (docs/scenarios.md says what came of it).
 """
 
 import asyncio

@@ -17,7 +17,7 @@ from hanse.model.placement import NodePlace
 from hanse.model.reasons import Reason
 from hanse.store import keys
 from hanse.store.contract import Delete, Put, Txn
-from hanse.store.schema import AttachedValue, LeftValue, PoolConfigValue, decode, encode
+from hanse.store.schema import AttachedValue, BarredValue, LeftValue, PoolConfigValue, decode, encode
 from tests.unit.apiserver.stage import CTX, H100, Stage, WrittenDetails, batch, pool, spec, stage
 from tests.unit.apiserver.test_cancelling import OSLO, bind
 
@@ -215,6 +215,16 @@ async def test_a_pool_that_has_left_says_so_whoever_asks_and_may_be_let_in_again
         with pytest.raises(NotFound) as unknown:
             await on.api.pools.readmit_pool(CTX, pool_service_pb2.ReadmitPoolRequest(name="oslo"))
         assert unknown.value.reason == "POOL_NOT_LEFT"
+
+
+@pytest.mark.parametrize("left", [True, False])
+async def test_who_is_let_in_again_is_believed_again_unless_an_operator_has_revoked_it(*, left: bool) -> None:
+    gone, barred = keys.pool_left(OSLO), keys.barred("agent", OSLO)
+    async with stage(pool("oslo", 1, 1)) as on:
+        ops = (Put(gone, encode(LeftValue("c", 9, 7))), Put(barred, encode(BarredValue(9, 9, left=left))))
+        await on.store.core.transact(Txn((), ops))
+        await on.api.pools.readmit_pool(CTX, pool_service_pb2.ReadmitPoolRequest(name="oslo"))
+        assert (barred in (await on.store.core.read([barred])).items) is not left
 
 
 async def test_a_reason_that_is_too_long() -> None:

@@ -26,6 +26,9 @@ FILE, QUOTA = (
 )
 DOUBT = f'hanse_agent_cluster_write_duration_seconds_count{{{POOL}, hanse_outcome="in_doubt"}}'
 AWAY = 'db_client_operation_duration_seconds_count{hanse_outcome="unavailable"}'
+LEFT = 'hanse_certificate_left_seconds{hanse_certificate_whose="own", instance="r0"}'
+LIFETIME = 'hanse_certificate_lifetime_seconds{hanse_certificate_whose="own", instance="r0"}'
+AUTHORITY_LEFT = 'hanse_certificate_left_seconds{hanse_certificate_whose="authority", instance="r0"}'
 WELL = {
     "hanse_roots_held": f"4x{HOUR}",
     f"hanse_pool_summary_age_seconds{{{POOL}}}": f"5x{HOUR}",
@@ -42,6 +45,10 @@ WELL = {
     QUOTA: f"1000x{HOUR}",
     "hanse_archive_failures_total": f"2x{HOUR}",
     DOUBT: f"1x{HOUR}",
+    LEFT: f"80000-60x{HOUR}",
+    LIFETIME: f"86400x{HOUR}",
+    AUTHORITY_LEFT: f"315360000-60x{HOUR}",
+    'hanse_link_forgeries_total{hanse_forgery="token"}': f"3x{HOUR}",
 }
 """An hour of a federation that is well, a sample a minute."""
 
@@ -60,6 +67,8 @@ FAULTS: dict[str, dict[str, str | None]] = {
     "HanseStoreAway": {AWAY: f"0+120x{HOUR}"},
     "HanseArchiveFails": {"hanse_archive_failures_total": f"0+1x{HOUR}"},
     "HanseClusterInDoubt": {DOUBT: f"0+2x{HOUR}"},
+    "HanseCertificateExpires": {LEFT: f"20000-120x{HOUR}"},
+    "HanseForgeries": {'hanse_link_forgeries_total{hanse_forgery="token"}': f"0+2x{HOUR}"},
 }
 
 

@@ -153,6 +153,20 @@ async def test_the_agent_of_a_pool_that_left_stops_what_it_runs_and_is_told() ->
         assert "--undo" in back.refusal.message
         await until(lambda: replica.session(P0) is None)
         assert P0 not in replica.world.pool_names()
+        await until(lambda: keys.barred("agent", P0) in replica.world.barred)  # and shows its certificate in vain
+
+
+async def test_a_guest_that_still_runs_something_keeps_its_certificate() -> None:
+    async with stage() as found:
+        replica = await found.replica()
+        [agent] = await open_for_work(found, replica, "p0")
+        await silent(replica, agent)
+        await order(found, LeaveValue(7, force=True, vouched=True, incarnation=1))
+        await left(found, replica)
+        back = await found.puppet(replica, "p0", {"r1": 4}).attached()
+        await back.summary(back.epoch.revision, stopping=1)
+        await until(lambda: replica.world.ledger(P0).summary is not None)
+        assert not (await found.store.read([keys.barred("agent", P0)])).items
 
 
 async def test_while_it_is_vouched_to_be_dead_nobody_attaches_and_another_cluster_never() -> None:
