@@ -7,6 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import grpc
@@ -94,12 +95,14 @@ def federation(
     replicas: int = 2,
     broker: Broker | None = None,
     variables: dict[str, str] | None = None,
+    all_parts: bool = False,
 ) -> Iterator[Parts]:
     """Started with etcd of one member, one process of agents for every two pools, and stopped at the end.
 
     Args:
         broker: of the bus; None for a federation without one.
         variables: environment of the replicas and agents.
+        all_parts: and of the simulated clusters.
     """
     logs = Path(LOGS_KEPT or folder)
     logs.mkdir(parents=True, exist_ok=True)
@@ -118,7 +121,7 @@ def federation(
                 _agents(f"agents-{n // 2}", logs, pools[n : n + 2], addresses, clusters, more)
                 for n in range(0, len(pools), 2)
             ),
-            sim=_clusters(logs, fleet, clusters, folder / "clusters"),
+            sim=_clusters(logs, fleet, clusters, folder / "clusters", more if all_parts else {}),
             brokers=() if broker is None else (broker.process,),
         )
         try:
@@ -142,9 +145,10 @@ def _agents(
     return ServerProcess(name, command, folder, ready=lambda: True, env=variables)
 
 
-def _clusters(folder: Path, fleet: Path, address: str, state: Path) -> ServerProcess:
+def _clusters(folder: Path, fleet: Path, address: str, state: Path, variables: dict[str, str]) -> ServerProcess:
     command = [*HANSE, "sim-cluster", "--fleet", str(fleet), "--listen", address, "--state", str(state)]
-    return ServerProcess("clusters", command, folder, ready=lambda: serves(address, "hanse.sim.v1.SimService"))
+    ready = partial(serves, address, "hanse.sim.v1.SimService")
+    return ServerProcess("clusters", command, folder, ready=ready, env=variables)
 
 
 def serves(address: str, service: str) -> bool:

@@ -94,6 +94,10 @@ class ServerProcess:
         assert self._process is not None, f"{self.name} was never started"
         return self._process.pid
 
+    def change_environment(self, env: Mapping[str, str]) -> None:
+        """From its next start on it has these variables, beside those that it had."""
+        self._env.update(env)
+
     def launch(self) -> None:
         """Start it, and do not wait. From the main thread: the server dies with the thread that started it."""
         assert not self.running, f"{self.name} runs already"
