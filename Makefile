@@ -120,6 +120,10 @@ CLUSTER_BENCHES := kubernetes peers
 bench: setup $(if $(filter $(SERVED_BENCHES),$(BENCH)),services) $(if $(filter $(CLUSTER_BENCHES),$(BENCH)),e2e-tools) ## measure: BENCH=name [VAR=value …]; prints a table, writes bench/out/NAME.json
 	@$(BIN)/python -m bench.run $(MAKEOVERRIDES)
 
+.PHONY: console-shots
+console-shots: setup services ## take the pictures of the console in docs/img anew
+	@$(BIN)/python -m tests.integration.console.shots docs/img
+
 .PHONY: proto
 proto: setup ## generate proto/gen from the protos
 	@$(BIN)/python proto/generate.py

@@ -19,6 +19,7 @@ from tests.integration.processes import EXIT_DEADLINE_S, HANSE
 CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 VIEWPORT: Final = {"width": 1280, "height": 800}
 PATIENCE_MS: Final = 15_000
+ANY: Final = "127.0.0.1:0"
 
 FLEET: Final = """
 flavors:
@@ -79,9 +80,7 @@ def started(arguments: Sequence[str], home: Path) -> Iterator[Running]:
                 process.wait(EXIT_DEADLINE_S)
 
 
-def up(
-    folder: Path, *, store: str = "memory:", listen: str = "127.0.0.1:0", console: str = "127.0.0.1:0"
-) -> list[str]:
+def up(folder: Path, *, store: str = "memory:", listen: str = ANY, console: str = ANY) -> list[str]:
     """The arguments of a federation of two small pools."""
     fleet = folder / "fleet.yaml"
     fleet.write_text(FLEET)

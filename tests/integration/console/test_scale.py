@@ -15,6 +15,7 @@ import orjson
 import pytest
 from playwright.sync_api import Page, expect
 
+from hanse.apiserver.ports import PoolHealth
 from hanse.model.ids import PoolName
 from tests.integration.console.http import Console, served
 from tests.integration.console.pages import CHROMIUM, Browsing, chromium
@@ -32,7 +33,7 @@ FOOT: Final = "document.querySelector('.foot').innerText"
 
 
 def fleet() -> list[Any]:
-    """Pools of one shape under many names, every seventh of them in trouble."""
+    """Pools of one shape under many names, some of them in trouble."""
     plain = pool("p", 16, 4)
     rng = random.Random(7)
     return [
@@ -41,8 +42,9 @@ def fleet() -> list[Any]:
             name=PoolName(f"pool-{i:04d}"),
             region=f"region-{i % 12}",
             free_gpus=rng.randrange(plain.gpus),
-            message="its agent is not attached; what runs there runs on" if i % 7 == 0 else "",
-            unusable_nodes=i % 3,
+            health=PoolHealth.DETACHED if i % 41 == 0 else PoolHealth.HEALTHY,
+            message="its agent is not attached; what runs there runs on" if i % 41 == 0 else "",
+            unusable_nodes=8 if i % 29 == 0 else 0,
         )
         for i in range(POOLS)
     ]

@@ -122,9 +122,11 @@ export function drawBlocks(context, blocks, x, y, w, h, { smallest = 3, lit = nu
   const label = w > 380 && blocks.some((block) => block.label) ? 64 : 0;
   x += label;
   w -= label;
+  let rows = blocks.length > 1 && blocks.every((block) => block.length === 1) ? [blocks.flat()] : blocks;
+  if (rows.length === 1 && rows[0].length > 12) rows = field(rows[0], w / h);
+  blocks = rows;
   const wide = Math.max(1, ...blocks.map((block) => block.length));
   const gap = w / wide > 10 ? 2 : 1;
-  let rows = blocks;
   if (blocks.length * (smallest + 1) > h || wide * (smallest + 1) > w) rows = packed(blocks, w, h, smallest);
   const columns = Math.max(1, ...rows.map((row) => row.length));
   const cw = Math.min(64, (w - gap * (columns - 1)) / columns);
@@ -147,6 +149,14 @@ export function drawBlocks(context, blocks, x, y, w, h, { smallest = 3, lit = nu
   });
   context.globalAlpha = 1;
   return { rows, x, y, cw, ch, gap, rowGap };
+}
+
+/** Racks that no block tells apart, in rows. */
+function field(cells, ratio) {
+  const columns = Math.max(1, Math.ceil(Math.sqrt((cells.length * ratio) / 1.4)));
+  const rows = [];
+  for (let i = 0; i < cells.length; i += columns) rows.push(cells.slice(i, i + columns));
+  return rows;
 }
 
 function packed(blocks, w, h, smallest) {

@@ -4,7 +4,7 @@
 // lose detail as they get smaller: racks in blocks, then racks in a field, then one filled tile. Pictures of free
 // capacity are fetched for the panels in sight, and again when their pool has changed.
 
-import { cellAt, drawBlocks, sharp, shares } from "./cells.js";
+import { cellAt, drawBlocks, drawCell, sharp, shares } from "./cells.js";
 import { n, percent, short } from "./fmt.js";
 import { palette } from "./theme.js";
 
@@ -15,8 +15,10 @@ const SIZES = [
   { most: 30, width: 232, height: 176, cells: true },
   { most: 120, width: 164, height: 112, cells: true },
   { most: 400, width: 112, height: 58, cells: false },
-  { most: Infinity, width: 74, height: 40, cells: false },
+  { most: Infinity, heat: true, width: 18, height: 14, cells: false },
 ];
+const HEAT_GAP = 3;
+const OUT_OF_ORDER = 0.1; // of its hosts: from then on a small tile says so
 
 export class FleetMap {
   constructor(wrap, canvas, spacer) {
@@ -41,8 +43,9 @@ export class FleetMap {
   layout() {
     const width = this.wrap.clientWidth;
     this.size = SIZES.find((size) => this.pools.length <= size.most);
-    this.gap = this.pools.length > 120 ? 6 : GAP;
+    this.gap = this.size.heat ? HEAT_GAP : this.pools.length > 120 ? 6 : GAP;
     const usable = width - 2 * PAD;
+    if (this.size.heat) { this.layoutHeat(usable); return; }
     this.columns = Math.max(1, Math.min(this.pools.length || 1, Math.floor((usable + this.gap) / (this.size.width + this.gap))));
     this.panel = Math.min((usable - this.gap * (this.columns - 1)) / this.columns, 520);
     const lines = Math.ceil(this.pools.length / this.columns);
@@ -51,6 +54,17 @@ export class FleetMap {
     this.high = this.size.cells ? Math.max(this.size.height, Math.min(fit, this.panel * 0.82, 330)) : this.size.height;
     const total = PAD - 4 + lines * (this.high + this.gap) + PAD;
     this.spacer.style.height = `${Math.max(0, total - this.wrap.clientHeight)}px`;
+    this.draw();
+  }
+
+  /** All pools at once, as small as they have to be. */
+  layoutHeat(usable) {
+    const room = this.wrap.clientHeight - 2 * PAD + 8;
+    this.columns = Math.max(1, Math.min(Math.floor(usable / this.size.width), Math.ceil(Math.sqrt((this.pools.length * usable) / Math.max(1, room) / 1.5))));
+    const lines = Math.ceil(this.pools.length / this.columns);
+    this.panel = (usable - this.gap * (this.columns - 1)) / this.columns;
+    this.high = Math.max(this.size.height, (room - this.gap * (lines - 1)) / lines);
+    this.spacer.style.height = `${Math.max(0, PAD - 4 + lines * (this.high + this.gap) + PAD - this.wrap.clientHeight)}px`;
     this.draw();
   }
 
@@ -90,6 +104,7 @@ export class FleetMap {
       const { x, y } = this.place(index);
       if (y + this.high < 0 || y > height) return;
       if (this.size.cells) this.drawPanel(context, pool, index, x, y);
+      else if (this.size.heat) this.drawHeat(context, pool, index, x, y);
       else this.drawTile(context, pool, index, x, y);
     });
   }
@@ -177,6 +192,16 @@ export class FleetMap {
     context.fill();
   }
 
+  drawHeat(context, pool, index, x, y) {
+    const c = palette();
+    const well = pool.state === "healthy";
+    context.globalAlpha = well ? 1 : 0.45;
+    const chosen = index === this.selected || index === this.hover || this.lit.has(pool.name);
+    drawCell(context, x, y, this.panel, this.high, { busy: (pool.gpus - pool.free) / Math.max(1, pool.gpus) }, chosen);
+    context.globalAlpha = 1;
+    if (!well || pool.broken > OUT_OF_ORDER * (pool.nodes + pool.broken)) mark(context, pool, x + this.panel / 2, y + this.high / 2, c);
+  }
+
   drawTile(context, pool, index, x, y) {
     const c = palette();
     this.frameOf(context, pool, index, x, y, 6);
@@ -196,7 +221,7 @@ export class FleetMap {
       context.fillStyle = c.mute;
       context.fillText(`${short(pool.free)} free`, x + 6, y + 32);
     }
-    if (pool.state !== "healthy" || pool.broken) mark(context, pool, x + this.panel - 9, y + 9, c);
+    if (pool.state !== "healthy" || pool.broken > OUT_OF_ORDER * (pool.nodes + pool.broken)) mark(context, pool, x + this.panel - 9, y + 9, c);
   }
 
   at(x, y) {
@@ -257,6 +282,13 @@ function mark(context, pool, x, y, c) {
 }
 
 function dot(context, x, y, colour, kind) {
+  if (kind === "cross") { // readable on whatever is below
+    context.strokeStyle = palette().bg;
+    context.lineWidth = 4.5;
+    context.beginPath();
+    context.moveTo(x - 3, y - 3); context.lineTo(x + 3, y + 3); context.moveTo(x + 3, y - 3); context.lineTo(x - 3, y + 3);
+    context.stroke();
+  }
   context.strokeStyle = colour;
   context.lineWidth = 1.6;
   context.beginPath();

@@ -38,7 +38,7 @@ export function placement(element, found, pools) {
 }
 
 /** The whole pool, with the racks of this gang lit. */
-function drawOver(canvas, blocks, mine, width) {
+export function drawOver(canvas, blocks, mine, width) {
   if (width < 100) return;
   const wide = Math.max(...blocks.map((block) => block.length));
   const high = Math.min(380, Math.max(60, blocks.length * (wide > 40 ? 13 : 27)));
@@ -52,7 +52,7 @@ function drawOver(canvas, blocks, mine, width) {
     const spot = cellAt(geometry, e.clientX - box.left, e.clientY - box.top);
     const here = spot && ranks.get(spot.cell.name);
     if (!spot) tip();
-    else tip(e.clientX, e.clientY, h("b", {}, spot.cell.name), here ? here.map((rack) => h("div", {}, `${plural(rack.hosts, "host")} of this gang, ranks ${rack.ranks.slice(0, 100)}`)) : null, h("div", { class: "dim" }, cellWords(spot).join(", ")));
+    else tip(e.clientX, e.clientY, h("b", {}, spot.cell.name), here && !here[0].free ? here.map((rack) => h("div", {}, `${plural(rack.hosts, "host")} of this gang, ranks ${rack.ranks.slice(0, 100)}`)) : null, h("div", { class: "dim" }, cellWords(spot).join(", ")));
   };
   canvas.onmouseleave = () => tip();
 }

@@ -118,7 +118,7 @@ export function mount(root, _params, go) {
   }
 
   function events() {
-    if (!store.events.length) { fill(feed, h("li", { class: "mute" }, "", "nothing has happened yet")); return; }
+    if (!store.events.length) { fill(feed, h("p", { class: "empty" }, "Nothing has happened yet.")); return; }
     fill(feed, store.events.slice(0, 60).map(eventLine));
   }
 
@@ -157,6 +157,7 @@ export function mount(root, _params, go) {
   sized.observe(wrap);
   const offTheme = onTheme(() => map.draw());
   const off = listen((what) => ({ pools, status, events, connection: () => {} })[what]?.());
+  legendOf(false);
   if (store.ready) pools();
   status();
   events();

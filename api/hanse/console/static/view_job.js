@@ -7,7 +7,7 @@ import { byColumn, chip, fill, h, toast, tip } from "./dom.js";
 import { moment, n, plural, since, words } from "./fmt.js";
 import { lifeLine } from "./lifeline.js";
 import { LogPanel } from "./logs.js";
-import { placement } from "./placement.js";
+import { drawOver, placement } from "./placement.js";
 import { listen, store } from "./store.js";
 import { onTheme } from "./theme.js";
 import { timeline } from "./timeline.js";
@@ -91,9 +91,22 @@ export function mount(root, [id]) {
       fill(why, h("p", { class: "answer" }, found.answer), found.position && waits ? h("p", { class: "dim" }, `number ${n(found.position)} in its queue, since ${since(found.since)}`) : null,
         found.helps.length ? h("ul", { class: "helps", "aria-label": "What would help" }, found.helps.map(([change, effect]) => h("li", {}, h("span", { class: "mute" }, "→"), h("span", {}, change, effect ? h("span", { class: "dim" }, ` → ${effect}`) : null)))) : null,
         h("div", { class: "pools" }, found.pools.slice(0, 12).map((pool) => h("div", { "data-pool": pool.pool }, h("span", { class: pool.fits ? "" : "mute" }, pool.chosen ? "●" : pool.fits ? "✓" : "✕"), h("a", { href: `#/pools/${quoted(pool.pool)}` }, pool.pool),
-          h("span", { class: "mute" }, pool.chosen ? "chosen" : pool.fits ? "fits" : words(pool.reason)), h("span", { class: "dim" }, pool.detail), pool.nodes.length ? h("div", { class: "lines" }, pool.nodes.slice(0, 6).map((text) => h("span", {}, text))) : null))),
+          h("span", { class: "mute" }, pool.chosen ? "chosen" : pool.fits ? "fits" : words(pool.reason)), h("span", { class: "dim" }, pool.detail), lines(pool).length ? h("div", { class: "lines" }, lines(pool).slice(0, 6).map((text) => h("span", {}, text))) : null))),
         found.pools.length > 12 || found.left_out ? h("p", { class: "mute" }, `${n(found.pools.length - 12 + found.left_out)} more pools: hanse explain ${job.name}`) : null);
+      if (waits) showNearest(found.pools[0]);
     } catch (error) { fill(why, h("p", { class: "empty" }, error.message)); }
+  }
+
+  /** Of a gang that waits: the racks of the pool that comes nearest, those lit of which every host is whole. */
+  async function showNearest(pool) {
+    if (!pool || pool.reason !== "SHAPE") return;
+    const told = await get(`pools/${quoted(pool.pool)}/racks`).catch(() => null); // not for everybody
+    if (!told || ended || job.state !== "PENDING") return;
+    const blocks = blocksOfRacks(told.rows.map((row) => byColumn(told.columns, row)));
+    if (!blocks.length) return;
+    const canvas = h("canvas", { class: "cells", role: "img", "aria-label": `Racks of ${pool.pool}` });
+    fill(where, h("p", { class: "dim near" }, "It has no places yet. Nearest is ", h("a", { href: `#/pools/${quoted(pool.pool)}` }, pool.pool), ": racks that are wholly free are lit."), canvas);
+    drawOver(canvas, blocks, blocks.flat().filter((rack) => rack.hosts && rack.whole === rack.hosts).map((rack) => ({ ...rack, free: true })), where.clientWidth);
   }
 
   async function findPlaces() {
@@ -148,6 +161,7 @@ export function mount(root, [id]) {
   return { end: () => { ended = true; off(); offTheme(); sized.disconnect(); clearTimeout(timer); logs.end(); tip(); }, keys: { x: cancel, l: () => logs.focus() }, title: id };
 }
 
+const lines = (pool) => pool.nodes.filter((text) => text !== pool.detail);
 const pair = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
 
 function resources(amounts) {
