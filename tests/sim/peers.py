@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from hanse.kit.stream import StreamClosed
+from hanse.model.audit import AuditPage, AuditQuery
 from hanse.model.detail import Question
 from hanse.model.ids import PoolName
 from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
@@ -65,6 +66,9 @@ class SimPeer:
         raise StreamClosed(NOT_HERE)
 
     async def vitals(self) -> Vitals:
+        raise StreamClosed(NOT_HERE)
+
+    async def audited(self, query: AuditQuery) -> AuditPage:
         raise StreamClosed(NOT_HERE)
 
 

@@ -14,6 +14,7 @@ from enum import IntEnum, unique
 from types import MappingProxyType
 from typing import Final, Protocol
 
+from hanse.model.audit import AuditPage, AuditQuery, AuditRecord
 from hanse.model.detail import ExecInput, RackUse
 from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
@@ -314,6 +315,29 @@ class EventMemory(Protocol):
 
     def retried(self, old: JobId, new: JobId, revision: int) -> None:
         """This server has submitted a job once more."""
+        ...
+
+
+# ---- audit ---------------------------------------------------------------------------------------------------
+
+
+class AuditLog(Protocol):
+    """Where one process writes down who did what."""
+
+    def note(self, record: AuditRecord) -> None:
+        """Keep a record; returns at once, and never raises."""
+        ...
+
+    async def find(self, query: AuditQuery) -> AuditPage:
+        """The newest records that match."""
+        ...
+
+
+class AuditTrail(Protocol):
+    """What every replica has written down."""
+
+    async def audited(self, query: AuditQuery, *, deadline_s: float) -> AuditPage:
+        """The newest records that match, of every replica that answers in time."""
         ...
 
 

@@ -25,7 +25,8 @@ from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-unty
 
 from hanse.apiserver.access.callers import AUTHORIZATION, Callers, unauthenticated
 from hanse.apiserver.access.rights import Access
-from hanse.apiserver.access.rules import RULES, Rule
+from hanse.apiserver.access.rules import RULES
+from hanse.apiserver.audit_calls import AuditedCalls
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.credentials import UNAUTHENTICATED
 from hanse.apiserver.failures import told
@@ -58,12 +59,18 @@ class Gate:
     """What every call passes: credentials, limits, deadlines."""
 
     def __init__(
-        self, settings: ApiSettings, callers: Callers, clock: Clock, barred: Barred = nobody_is_barred
+        self,
+        settings: ApiSettings,
+        callers: Callers,
+        clock: Clock,
+        calls: AuditedCalls,
+        barred: Barred = nobody_is_barred,
     ) -> None:
         self.clock = clock
         self._settings = settings
         self._callers = callers
         self._barred = barred
+        self.calls = calls
         self._calls = 0
         self._streams = 0
 
@@ -72,10 +79,9 @@ class Gate:
         """How long a watcher may take for one response."""
         return self._settings.watch_write_deadline_s
 
-    async def enter(self, context: Context, rule: Rule) -> CallContext:
+    async def enter(self, context: Context) -> CallContext:
         """Who calls, and with which rights. Raises PermissionDenied."""
         access = await self._access(context)
-        rule.check(access)
         left_s = context.time_remaining()
         trace = next(iter(_sent(context, "traceparent")), "")
         return CallContext(
@@ -173,32 +179,32 @@ def method_name(name: str) -> str:
 
 def _handler(method: MethodDescriptor, service: object, gate: Gate) -> "grpc.RpcMethodHandler[Any, Any]":
     call = getattr(service, method_name(method.name))
-    rule = RULES[f"{method.containing_service.full_name}/{method.name}"]
+    name = f"{method.containing_service.full_name}/{method.name}"
+    if name not in RULES:
+        raise NotImplementedError(f"{name} is in no table of permissions")
     read = GetMessageClass(method.input_type).FromString
     write = GetMessageClass(method.output_type).SerializeToString
     match method.client_streaming, method.server_streaming:
         case False, False:
-            return grpc.unary_unary_rpc_method_handler(_unary(call, gate, method, rule), read, write)
+            return grpc.unary_unary_rpc_method_handler(_unary(call, gate, name), read, write)
         case False, True:
-            return grpc.unary_stream_rpc_method_handler(_streaming(call, gate, rule), read, write)
+            return grpc.unary_stream_rpc_method_handler(_streaming(call, gate, name), read, write)
         case True, True:
-            return grpc.stream_stream_rpc_method_handler(_streaming(call, gate, rule), read, write)
+            return grpc.stream_stream_rpc_method_handler(_streaming(call, gate, name), read, write)
         case _:
             raise NotImplementedError(f"{method.full_name} streams requests only; no method does")
 
 
 def _unary(
-    call: Callable[[CallContext, Message], Awaitable[Message]], gate: Gate, method: MethodDescriptor, rule: Rule
+    call: Callable[[CallContext, Message], Awaitable[Message]], gate: Gate, name: str
 ) -> Callable[[Message, Context], Awaitable[Message]]:
-    name = f"{method.containing_service.full_name}/{method.name}"
-
     async def handle(request: Message, context: Context) -> Message:
         begun_s, code = gate.clock.monotonic(), grpc.StatusCode.CANCELLED
         try:
-            ctx = await gate.enter(context, rule)
+            ctx = await gate.enter(context)
             with gate.call():
                 async with asyncio.timeout(gate.timeout_s(ctx)):
-                    answer = await call(ctx, request)
+                    answer = await gate.calls.ask(name, ctx, request, call)
             code = grpc.StatusCode.OK
             return answer
         except Exception as error:
@@ -212,13 +218,16 @@ def _unary(
 
 
 def _streaming(
-    call: Callable[[CallContext, Any], AsyncIterator[Message]], gate: Gate, rule: Rule
+    call: Callable[[CallContext, Any], AsyncIterator[Message]], gate: Gate, name: str
 ) -> Callable[[Any, Context], Awaitable[None]]:
     async def handle(request: Any, context: Context) -> None:
         try:
-            ctx = await gate.enter(context, rule)
+            ctx = await gate.enter(context)
             with gate.stream():
-                async with gate.kept(context, ctx), aclosing(call(ctx, request)) as responses:  # type: ignore[type-var]
+                async with (
+                    gate.kept(context, ctx),
+                    aclosing(gate.calls.follow(name, ctx, request, call)) as responses,  # type: ignore[type-var]
+                ):
                     async for response in responses:
                         await _send(context, response, gate.write_deadline_s)
         except Exception as error:

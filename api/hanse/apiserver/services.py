@@ -8,12 +8,24 @@ from typing import Final
 
 from hanse.apiserver.access_service import AccessService
 from hanse.apiserver.applying import Applier
+from hanse.apiserver.audit_calls import AuditedCalls
+from hanse.apiserver.audit_service import AuditService
 from hanse.apiserver.commits import GroupCommitter
 from hanse.apiserver.config import ConfigService
 from hanse.apiserver.events import EventService
 from hanse.apiserver.jobs import JobService
 from hanse.apiserver.pools import PoolService
-from hanse.apiserver.ports import AgentDetails, EventMemory, Explainer, FleetView, PoolOffer, PoolView, Standing
+from hanse.apiserver.ports import (
+    AgentDetails,
+    AuditLog,
+    AuditTrail,
+    EventMemory,
+    Explainer,
+    FleetView,
+    PoolOffer,
+    PoolView,
+    Standing,
+)
 from hanse.apiserver.queues import QueueService
 from hanse.apiserver.requests import Requests
 from hanse.apiserver.server_info import Identity, ServerService
@@ -53,7 +65,8 @@ class ApiServices:
     """The services of `hanse.api.v1`; usable while `running()` is entered.
 
     Args:
-        fleet, explainer, details, events, standing: see `ports`; None for a server that runs alone.
+        fleet, explainer, details, events, standing, trail: see `ports`; None for a server that runs alone.
+        audit: where calls that change something are written down; None for nowhere.
         joining: how clusters join here; None if this server signs nothing.
         rng: source of request ids, write ids and trace ids.
     """
@@ -70,6 +83,8 @@ class ApiServices:
         details: AgentDetails | None = None,
         events: EventMemory | None = None,
         standing: Standing | None = None,
+        audit: AuditLog | None = None,
+        trail: AuditTrail | None = None,
         settings: ApiSettings = DEFAULT_SETTINGS,
         joining: Joining | None = None,
     ) -> None:
@@ -101,6 +116,8 @@ class ApiServices:
         self.config = ConfigService(store, writer, Applier(store, writer, clock))
         self.access = AccessService()
         self.trust = TrustService(store, writer, clock, joining)
+        self.audit = AuditService(trail, self.jobs.sight)
+        self.calls = AuditedCalls(audit, clock)
         self.server = ServerService(store, identity, clock, view, standing)
 
     @asynccontextmanager

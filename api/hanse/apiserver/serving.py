@@ -18,6 +18,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
 from hanse.api.v1 import (
     access_service_pb2,
+    audit_service_pb2,
     config_service_pb2,
     event_service_pb2,
     job_service_pb2,
@@ -83,6 +84,7 @@ def services_of(services: ApiServices) -> tuple[tuple[ServiceDescriptor, object]
         (pool_service_pb2.DESCRIPTOR.services_by_name["PoolService"], services.pools),
         (queue_service_pb2.DESCRIPTOR.services_by_name["QueueService"], services.queues),
         (config_service_pb2.DESCRIPTOR.services_by_name["ConfigService"], services.config),
+        (audit_service_pb2.DESCRIPTOR.services_by_name["AuditService"], services.audit),
         (access_service_pb2.DESCRIPTOR.services_by_name["AccessService"], services.access),
         (trust_service_pb2.DESCRIPTOR.services_by_name["TrustService"], services.trust),
         (server_service_pb2.DESCRIPTOR.services_by_name["ServerService"], services.server),
@@ -123,7 +125,9 @@ async def serve(
     known = callers or Callers(lambda: credentials, lambda: policy)
     check_listen(listen, open=known.open)
     server = grpc.aio.server(options=_OPTIONS, interceptors=[Door(known)])
-    names = _add(server, services, Gate(services.settings, known, services.clock, barred) if services else None)
+    names = _add(
+        server, services, Gate(services.settings, known, services.clock, services.calls, barred) if services else None
+    )
     beside(server)
     healthy = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(healthy, server)

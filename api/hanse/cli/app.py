@@ -10,6 +10,7 @@ from typer.core import TyperGroup
 from hanse.cli.commands import (
     applying,
     asking,
+    auditing,
     authority,
     batching,
     capacity,
@@ -60,7 +61,7 @@ GROUPS: Final = {
     ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "drain", "leave", "queues", "queue", "apply", "import"),
     "Federations": ("status", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
-    "Access": ("whoami", "can", "token", "join-token", "join", "revoke", "ca"),
+    "Access": ("whoami", "can", "token", "audit", "join-token", "join", "revoke", "ca"),
     "This command": ("completion", "version"),
 }
 
@@ -187,6 +188,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "revoke": joining.revoke,
     "sim-cluster": simcluster.sim_cluster,
     "completion": completion.completion,
+    "audit": auditing.audit,
     "whoami": asking.whoami,
     "can": asking.can,
     "token": asking.token,

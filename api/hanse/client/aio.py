@@ -18,6 +18,8 @@ import grpc
 from hanse.api.v1 import (
     access_service_pb2,
     access_service_pb2_grpc,
+    audit_service_pb2,
+    audit_service_pb2_grpc,
     config_pb2,
     config_service_pb2,
     config_service_pb2_grpc,
@@ -126,6 +128,10 @@ class AsyncClient:
     @property
     def _access(self) -> "access_service_pb2_grpc.AccessServiceAsyncStub":
         return access_service_pb2_grpc.AccessServiceStub(self._connection.channel)
+
+    @property
+    def _audit(self) -> "audit_service_pb2_grpc.AuditServiceAsyncStub":
+        return audit_service_pb2_grpc.AuditServiceStub(self._connection.channel)
 
     @property
     def _config(self) -> "config_service_pb2_grpc.ConfigServiceAsyncStub":
@@ -627,6 +633,31 @@ class AsyncClient:
         """Whether the caller may do something, in a queue or in the whole federation; a refusal is an answer."""
         request = access_service_pb2.CheckAccessRequest(verb=verb, queue=queue)
         return await self._connection.unary(self._access.CheckAccess, request)
+
+    async def audit_page(
+        self,
+        *,
+        since_ms: int = 0,
+        before_ms: int = 0,
+        who: str = "",
+        job: str = "",
+        queue: str = "",
+        verb: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+    ) -> audit_service_pb2.ListAuditRecordsResponse:
+        """One page of the audit log, newest first; it may be short or empty and still have a token for the next."""
+        request = audit_service_pb2.ListAuditRecordsRequest(
+            since_ms=since_ms,
+            before_ms=before_ms,
+            who=who,
+            job=job,
+            queue=queue,
+            verb=verb,
+            page_size=page_size,
+            page_token=page_token,
+        )
+        return await self._connection.unary(self._audit.ListAuditRecords, request)
 
     async def server_info(self) -> server_service_pb2.ServerInfo:
         """The server and its federation."""

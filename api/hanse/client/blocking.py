@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from hanse.api.v1 import (
     access_service_pb2,
+    audit_service_pb2,
     config_pb2,
     config_service_pb2,
     event_service_pb2,
@@ -394,6 +395,31 @@ class Client:
 
     def can(self, verb: str, queue: str = "") -> access_service_pb2.CheckAccessResponse:
         return self._run(self._client.can(verb, queue))
+
+    def audit_page(
+        self,
+        *,
+        since_ms: int = 0,
+        before_ms: int = 0,
+        who: str = "",
+        job: str = "",
+        queue: str = "",
+        verb: str = "",
+        page_size: int = 0,
+        page_token: str = "",
+    ) -> audit_service_pb2.ListAuditRecordsResponse:
+        return self._run(
+            self._client.audit_page(
+                since_ms=since_ms,
+                before_ms=before_ms,
+                who=who,
+                job=job,
+                queue=queue,
+                verb=verb,
+                page_size=page_size,
+                page_token=page_token,
+            )
+        )
 
     def server_info(self) -> server_service_pb2.ServerInfo:
         return self._run(self._client.server_info())

@@ -1,7 +1,7 @@
 """The API as the console asks it: in the same process, by the same table of permissions as any other caller.
 
-What a method asks of its caller is looked up here before the service sees the call, as the API's own gate does it; a
-method that stands in no table cannot be called. Whatever else is refused, or left out, the services do themselves.
+What a method asks of its caller is looked up before the service sees the call, and what is changed is written down,
+as for the API's own gate. Whatever else is refused, or left out, the services do themselves.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from google.protobuf.message import Message
 
-from hanse.apiserver.access.rules import RULES, Rule
+from hanse.apiserver.access.rules import RULES
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.rpc import method_name
 from hanse.apiserver.services import ApiServices
@@ -28,24 +28,23 @@ class Desk:
         self.queues = services.queues
         self.events = services.events
         self.server = services.server
-        self._rules: dict[Callable[..., Any], Rule] = {
-            getattr(service, method_name(method.name)): RULES[f"{descriptor.full_name}/{method.name}"]
+        self._calls = services.calls
+        self._names: dict[Callable[..., Any], str] = {
+            getattr(service, method_name(method.name)): f"{descriptor.full_name}/{method.name}"
             for descriptor, service in services_of(services)
             for method in descriptor.methods
         }
 
     def check(self, ctx: CallContext, method: Callable[..., Any]) -> None:
         """Whether somebody may call a method at all. Raises PermissionDenied."""
-        self._rules[method].check(ctx.access)
+        RULES[self._names[method]].check(ctx.access)
 
     async def ask(self, ctx: CallContext, method: Callable[[CallContext, Q], Awaitable[A]], request: Q) -> A:
         """One answer. Raises PermissionDenied, and what the method raises."""
-        self.check(ctx, method)
-        return await method(ctx, request)
+        return await self._calls.ask(self._names[method], ctx, request, method)
 
     def follow(
         self, ctx: CallContext, method: Callable[[CallContext, Q], AsyncIterator[A]], request: Q
     ) -> AsyncIterator[A]:
-        """Answers as they come. Raises PermissionDenied, and while iterated what the method raises."""
-        self.check(ctx, method)
-        return method(ctx, request)
+        """Answers as they come. Raises while iterated: PermissionDenied, and what the method raises."""
+        return self._calls.follow(self._names[method], ctx, request, method)

@@ -7,21 +7,14 @@ places. `jq` reads it as it is. Old files are the operator's to move, compress o
 * A line is on the disk before its job is dropped. A crash between the two leaves the job in the store, and the job is
   written again later, maybe by another replica into another file: a reader takes one line for each id.
 * A crash can leave half a line at the end. Its job is still in the store, so whoever writes next cuts it off.
-* A file has one writer at a time, who holds a lock on it.
-
-Rejected: compressing as we go. A torn compressed file is harder to mend than a torn line, and a nightly `gzip` of
-yesterday's file does the same.
 """
 
 import asyncio
-import contextlib
-import fcntl
 import os
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from errno import EACCES, ENOTDIR
 from pathlib import Path
-from typing import Final
 
 import orjson
 
@@ -31,11 +24,8 @@ from hanse.apiserver.rows import UNREADABLE, Found, Head, JobRow
 from hanse.kit.clock import Clock
 from hanse.scheduler.shell.departures import ArchiveFailed, EndedJob
 from hanse.store.schema import SpecEnvelope
+from hanse.up.line_files import append_lines
 from hanse.wire.json import Json, message_to_json
-
-TAIL_BYTES: Final = 1 << 16
-FILE_MODE: Final = 0o640
-"""Specs hold what users wrote; other users of the machine need not read it."""
 
 
 class FileArchive:
@@ -61,30 +51,11 @@ class FileArchive:
 
     def _write(self, jobs: Sequence[EndedJob]) -> None:
         now_ms = self._clock.now_ms()
-        self._append(self._file(), b"".join(orjson.dumps(line_of(job, now_ms)) + b"\n" for job in jobs))
+        append_lines(self._file(), b"".join(orjson.dumps(line_of(job, now_ms)) + b"\n" for job in jobs))
 
     def _file(self) -> Path:
         day = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC).date().isoformat()
         return self._folder / f"jobs-{day}.{self._replica}.jsonl"
-
-    def _append(self, path: Path, data: bytes) -> None:
-        """Add whole lines; what a crash has left of one is cut off first. Raises OSError, with nothing added."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            size = _mended(file)
-            try:
-                _write_all(file, data, size)
-                os.fsync(file)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    os.ftruncate(file, size)
-                raise
-        finally:
-            os.close(file)
-        if not size:
-            _sync_folder(self._folder)
 
     def _told(self, error: OSError) -> str:
         if isinstance(error, BlockingIOError):
@@ -116,45 +87,3 @@ def line_of(job: EndedJob, now_ms: int) -> dict[str, Json]:
 def _head(spec: job_spec_pb2.JobSpec, envelope: SpecEnvelope | None) -> Head:
     retry_of = envelope.retry_of if envelope is not None else ""
     return Head(spec.name, spec.queue, dict(spec.labels), spec.priority_class, retry_of)
-
-
-def _mended(file: int) -> int:
-    """The size of the file once it ends in a whole line: half a line is cut off, the end of a whole one is added."""
-    size, end = _whole_bytes(file), os.fstat(file).st_size
-    if size == end:
-        return size
-    try:
-        orjson.loads(os.pread(file, end - size, size))
-    except orjson.JSONDecodeError:
-        os.ftruncate(file, size)
-        return size
-    os.pwrite(file, b"\n", end)
-    return end + 1
-
-
-def _whole_bytes(file: int) -> int:
-    """How far lines with an end go in an open file."""
-    end = os.fstat(file).st_size
-    while end:
-        start = max(0, end - TAIL_BYTES)
-        found = os.pread(file, end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
-        end = start
-    return 0
-
-
-def _write_all(file: int, data: bytes, at: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(file, view, at)
-        view, at = view[written:], at + written
-
-
-def _sync_folder(folder: Path) -> None:
-    """So that the file's name is on the disk too."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)

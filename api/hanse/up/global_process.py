@@ -38,6 +38,8 @@ from hanse.scheduler.shell.peer_client import GrpcPeers
 from hanse.scheduler.shell.peer_service import PeerService
 from hanse.scheduler.shell.replica import FederationMismatch
 from hanse.store.contract import Store, StoreError
+from hanse.up.audit_files import AuditLimits, FileAudit
+from hanse.up.audit_settings import opened_audit
 from hanse.up.global_access import opened_callers
 from hanse.up.global_settings import GlobalSettings
 from hanse.up.global_trust import joining, opened_authority, own_renewer, strangers_served
@@ -83,9 +85,13 @@ async def run_global(
         peers = GrpcPeers(settings.federation, token=token, tls=settings.tls)
         stack.push_async_callback(peers.close)
         archive = opened_archive(settings.archive_dir, name, clock)
-        seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers, archive)
+        limits = AuditLimits(settings.audit_file_bytes_max, settings.audit_files_max)
+        audit = opened_audit(settings.audit_dir, name, clock, limits)
+        if audit is not None:
+            await stack.enter_async_context(audit.running())
+        seat = Seat(settings.replica_config(name), store, bus, clock, _fork(rng), peers, archive, audit)
         here = joining(settings, authority, _advertised(settings, settings.listen))
-        services = await _api(settings, name, store, clock, rng, seat, stack, here)
+        services = await _api(settings, name, store, clock, rng, seat, audit, stack, here)
 
         def beside(server: grpc.aio.Server) -> None:
             shown = callers.certificates
@@ -169,6 +175,7 @@ async def _api(
     clock: Clock,
     rng: random.Random,
     seat: Seat,
+    audit: FileAudit | None,
     stack: AsyncExitStack,
     here: Joining | None,
 ) -> ApiServices | None:
@@ -184,6 +191,8 @@ async def _api(
         details=seat,
         events=seat,
         standing=seat,
+        audit=audit,
+        trail=seat,
         settings=settings.api_settings(),
         joining=here,
     )

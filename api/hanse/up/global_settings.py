@@ -13,6 +13,7 @@ from hanse.model.ids import ReplicaId
 from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.snapshot import Limits
 from hanse.scheduler.shell.replica import ReplicaConfig
+from hanse.up.audit_settings import audit_file_bytes_setting, audit_files_setting, audit_setting
 from hanse.up.link_costs import checked_links, links_of
 from hanse.up.retention_settings import age_setting, archive_setting, jobs_max_setting
 from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, ProcessSettings, Texts, setting, tls_of
@@ -236,6 +237,9 @@ class GlobalSettings(ProcessSettings):
         le=100_000,
     )
     archive_dir: str = archive_setting("`archive` below the user's data (`HANSE_DATA_DIR`)")
+    audit_dir: str = audit_setting("`audit` below the user's data (`HANSE_DATA_DIR`)")
+    audit_file_bytes_max: int = audit_file_bytes_setting()
+    audit_files_max: int = audit_files_setting()
     summary_age_max_s: float = setting(
         _LIMITS.summary_age_max_s,
         "A pool whose newest summary is older, in seconds, gets no new work.",

@@ -46,6 +46,8 @@ from hanse.store.measured import MeasuredStore
 from hanse.store.memory import MemoryStore
 from hanse.store.sqlite import SqliteStore
 from hanse.up.agents import LISTS_AT_ONCE, keep_agent
+from hanse.up.audit_files import FileAudit
+from hanse.up.audit_settings import opened_audit
 from hanse.up.fleet import Fleet, PoolSpec, load_fleet
 from hanse.up.link_costs import links_of
 from hanse.up.options import UpOptions
@@ -101,7 +103,10 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
     async with AsyncExitStack() as stack:
         store = await _open_store(options, clock, stack)
         clusters = _build_clusters(options, fleet, clock, stack)
-        seats = await _run_replicas(options, fleet, store, clock, rng, stack)
+        audit = opened_audit(options.audit, "r0", clock)
+        if audit is not None:
+            await stack.enter_async_context(audit.running())
+        seats = await _run_replicas(options, fleet, store, clock, rng, audit, stack)
         services = ApiServices(
             store,
             identity=Identity(product_version(), options.store.partition(":")[0], "r0"),
@@ -112,6 +117,8 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
             details=seats[0],
             events=seats[0],
             standing=seats[0],
+            audit=audit,
+            trail=seats[0],
         )
         await stack.enter_async_context(services.running())
         await _apply_fleet(services, fleet, rng)
@@ -179,7 +186,13 @@ def _clusters_folder(store: Path | None) -> Path | None:
 
 
 async def _run_replicas(
-    options: UpOptions, fleet: Fleet, store: Store, clock: Clock, rng: random.Random, stack: AsyncExitStack
+    options: UpOptions,
+    fleet: Fleet,
+    store: Store,
+    clock: Clock,
+    rng: random.Random,
+    audit: FileAudit | None,
+    stack: AsyncExitStack,
 ) -> tuple[Seat, ...]:
     bus, limits = InProcessBus(), Limits(links=links_of(fleet.links))
     seats = tuple(
@@ -195,6 +208,7 @@ async def _run_replicas(
             clock,
             _fork(rng),
             archive=opened_archive(options.archive, f"r{n}", clock),
+            audit=audit,
         )
         for n in range(options.replicas)
     )

@@ -48,6 +48,7 @@ class UpOptions:
         seed: of all randomness in the process; None draws one.
         retention: how long ended jobs stay in the store.
         archive_dir: where they go then: a folder, "" for the one beside the store's file, `none`.
+        audit_dir: where the audit log is, in the same words.
     """
 
     fleet: Path | Fleet | None = None
@@ -60,6 +61,7 @@ class UpOptions:
     seed: int | None = None
     retention: Retention = Retention()
     archive_dir: str = ""
+    audit_dir: str = ""
 
     @property
     def console_listen(self) -> str:
@@ -75,8 +77,16 @@ class UpOptions:
     @property
     def archive(self) -> str:
         """The folder of the archive, `none` for a store in memory unless one is named. Raises as `store_path`."""
+        return self.archive_dir or self._beside(".archive")
+
+    @property
+    def audit(self) -> str:
+        """The folder of the audit log, `none` for a store in memory unless one is named. Raises as `store_path`."""
+        return self.audit_dir or self._beside(".audit")
+
+    def _beside(self, ending: str) -> str:
         path = self.store_path
-        return self.archive_dir or (str(path.with_name(path.name + ".archive")) if path is not None else "none")
+        return str(path.with_name(path.name + ending)) if path is not None else "none"
 
     @property
     def store_path(self) -> Path | None:

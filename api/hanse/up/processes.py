@@ -66,6 +66,7 @@ class ProcessesOptions:
         state: folder of the simulated clusters, the logs, and what is passed to agents.
         retention: how long ended jobs stay in the store.
         archive_dir: where they go then: a folder, "" for one in `state`, `none`.
+        audit_dir: where the audit log is, in the same words.
         console: HOST:PORT of the first replica's console, `auto` for the usual port or a free one, "" for none.
         ready_s: how long a start may take before it is given up.
     """
@@ -86,6 +87,7 @@ class ProcessesOptions:
     trace_ratio: float | None = None
     retention: Retention = Retention()
     archive_dir: str = ""
+    audit_dir: str = ""
     console: str = ""
     ready_s: float = 90.0
 
@@ -237,6 +239,7 @@ def _replica(options: ProcessesOptions, name: str, address: str, console: str) -
         *("global", "--replica", name, "--listen", address),
         *(("--console", console) if console else ()),
         *_setting("archive_dir", options.archive_dir or str(options.state / "archive")),
+        *_setting("audit_dir", options.audit_dir or str(options.state / "audit")),
         *_setting("links", ",".join(options.fleet.links)),
         *_setting("retain_terminal_age_s", f"{options.retention.age_s:g}"),
         *_setting("retain_terminal_jobs_max", str(options.retention.jobs_max)),

@@ -16,6 +16,7 @@ from hanse.kit.clock import Clock
 from hanse.kit.stream import Stream, StreamClosed, connected_pair
 from hanse.kit.trust.shown import Shown
 from hanse.link.v1 import link_pb2 as pb
+from hanse.model.audit import AuditPage, AuditQuery
 from hanse.model.detail import ExecInput, RackUse
 from hanse.model.ids import Attempt, FlavorName, JobId, PoolName, QueueUid, ReplicaId
 from hanse.model.job import JobSpec
@@ -49,6 +50,7 @@ class Seat:
         rng: random.Random,
         elsewhere: Peers | None = None,
         archive: Archive | None = None,
+        audit: ports.AuditLog | None = None,
     ) -> None:
         self._config = config
         self._store = store
@@ -57,6 +59,7 @@ class Seat:
         self._rng = rng
         self._elsewhere = elsewhere
         self._archive = archive
+        self._audit = audit
         self._peers: dict[ReplicaId, Replica] = {}
         self._links: set[asyncio.Task[None]] = set()
         self._taken = asyncio.Event()
@@ -64,7 +67,14 @@ class Seat:
 
     def _made(self) -> Replica:
         return Replica(
-            self._config, self._store, self.bus, self._clock, self._rng, self._elsewhere, archive=self._archive
+            self._config,
+            self._store,
+            self.bus,
+            self._clock,
+            self._rng,
+            self._elsewhere,
+            archive=self._archive,
+            audit=self._audit,
         )
 
     def listens_at(self, address: str) -> None:
@@ -203,6 +213,10 @@ class Seat:
 
     async def news(self) -> None:
         await self.replica.recorder.news()
+
+    async def audited(self, query: AuditQuery, *, deadline_s: float) -> AuditPage:
+        """See `ports.AuditTrail`."""
+        return await self.replica.audited(query, deadline_s=deadline_s)
 
     def retried(self, old: JobId, new: JobId, revision: int) -> None:
         self.replica.recorder.retried(old, new, revision)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from hanse.scheduler.core.retention import Retention
+from hanse.up.audit_settings import audit_setting
 from hanse.up.options import DEFAULT_LISTEN, REPLICAS_MAX
 from hanse.up.retention_settings import age_setting, archive_setting, jobs_max_setting
 from hanse.up.settings import COMMON_FLAGS, TELEMETRY_FLAGS, LogLevel, ProcessSettings, setting
@@ -75,6 +76,7 @@ class UpSettings(ProcessSettings):
     archive_dir: str = archive_setting(
         "beside the store's file, or in the folder of `state`; for a store in memory none"
     )
+    audit_dir: str = audit_setting("beside the store's file, or in the folder of `state`; for a store in memory none")
     log_level: LogLevel = setting(
         LogLevel.WARNING,
         "What is logged to stderr: this and worse. Processes log to files, `info` unless this says otherwise.",

@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 from hanse.agent.core.facts import NodeFacts
 from hanse.agent.core.inventory import Inventory
@@ -285,6 +285,7 @@ async def stage(
     explainer: Explainer | None = None,
     details: AgentDetails | None = None,
     settings: ApiSettings | None = None,
+    audit: Any = None,
     seed: int = 1,
 ) -> AsyncIterator[Stage]:
     """A running server with the objects of `objects()`."""
@@ -300,6 +301,8 @@ async def stage(
         explainer=explainer,
         details=details,
         settings=settings or ApiSettings(),
+        audit=audit,
+        trail=audit,
     )
     async with api.running():
         answer = await api.config.apply(CTX, objects())

@@ -8,6 +8,8 @@ import msgspec
 import pytest
 
 from hanse.api.v1 import event_service_pb2
+from hanse.apiserver.access.policy import Binding, Policy
+from hanse.apiserver.access.verbs import Role
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.events import EventService
 from hanse.apiserver.ports import EventPage
@@ -15,7 +17,7 @@ from hanse.apiserver.rows import JobReader
 from hanse.apiserver.services import NoFleet
 from hanse.apiserver.sight import Sight
 from hanse.kit.stream import StreamClosed
-from hanse.model.errors import InvalidArgument, NotFound, OutOfRange
+from hanse.model.errors import HanseError, InvalidArgument, NotFound, OutOfRange
 from hanse.model.ids import JobId, PoolName
 from hanse.model.lifecycle import SetHold, SetPriority, State, Stop
 from hanse.model.occurrence import (
@@ -330,3 +332,42 @@ async def test_what_is_asked_for_wrongly_is_refused(
         with pytest.raises(kind) as refused:
             await words(tail(found, **request_))
     assert getattr(refused.value, "reason", "") == reason
+
+
+# ---- tenants ------------------------------------------------------------------------------------------------
+
+
+def calls(*queues: str) -> CallContext:
+    """Somebody who views some queues."""
+    binding = Binding(Role.VIEWER, frozenset({"eve"}), frozenset(), queues)
+    return CallContext(principal="eve", access=Policy((binding,)).access("eve"))
+
+
+async def told_to(found: Stage, ctx: CallContext, **request: object) -> str:
+    """All that is told, or why nothing is."""
+    reader = JobReader(found.store)
+    service = EventService(found.store, reader, Sight(found.store, reader), Memory(found.replicas[0]), NoFleet())
+    asked = event_service_pb2.TailEventsRequest(**request)  # type: ignore[arg-type]
+    try:
+        async with asyncio.timeout(DEADLINE_S):
+            return "".join([str(answer) async for answer in service.tail_events(ctx, asked)])
+    except HanseError as error:
+        return f"{error.reason}: {error}"
+
+
+async def test_a_tenant_is_told_of_their_own_queues_and_of_no_pool() -> None:
+    async with stage() as found:
+        replica = await informed(found)
+        job = await submit(found.store, 1, 2)
+        await seen(replica, of(job), KIND.SUBMITTED)
+        names = [str(facts.queue.name) for facts in replica.world.queues.values()]
+        assert job in await told_to(found, calls(*names))
+        assert job in await told_to(found, calls("*"))
+        assert job not in await told_to(found, calls("other"))
+        assert "JOINED" not in await told_to(found, calls(*names))
+        gone = "zzzzzzzz-0123456789abcdef"
+        hidden = await told_to(found, calls("other"), job=job)
+        assert hidden.startswith("JOB_NOT_FOUND")
+        assert hidden.replace(job, gone) == await told_to(found, calls("other"), job=gone)
+        for pool in ("p0", "nonesuch"):
+            assert (await told_to(found, calls(*names), pool=pool)).startswith("ROLE_MISSING")

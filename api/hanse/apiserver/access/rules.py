@@ -51,6 +51,7 @@ _SUBMIT: Final = Rule(Scope.QUEUES, Verb.SUBMIT, writes=True)
 _CHANGE: Final = Rule(Scope.QUEUES, Verb.CHANGE, writes=True)
 _EXEC: Final = Rule(Scope.QUEUES, Verb.EXEC, writes=True)
 _HOLD_QUEUE: Final = Rule(Scope.QUEUES, Verb.HOLD_QUEUE, writes=True)
+_AUDIT: Final = Rule(Scope.QUEUES, Verb.AUDIT)
 _FEDERATION: Final = Rule(Scope.FEDERATION, Verb.VIEW_FEDERATION)
 _OPERATE: Final = Rule(Scope.FEDERATION, Verb.OPERATE, writes=True)
 _OVERSEE: Final = Rule(Scope.FEDERATION, Verb.OPERATE)
@@ -118,6 +119,7 @@ RULES: Final = {
     "hanse.api.v1.ServerService/GetStatus": _VIEW,
     "hanse.api.v1.AccessService/WhoAmI": _KNOWN,
     "hanse.api.v1.AccessService/CheckAccess": _KNOWN,
+    "hanse.api.v1.AuditService/ListAuditRecords": _AUDIT,
     "hanse.link.v1.LinkService/Attach": _ATTACH,
     "hanse.link.v1.LinkService/Carry": _ATTACH,
     "hanse.link.v1.RenewService/Renew": _ATTACH,
@@ -128,6 +130,7 @@ RULES: Final = {
     "hanse.link.v1.PeerService/FetchSummaries": _PEER,
     "hanse.link.v1.PeerService/FetchEvents": _PEER,
     "hanse.link.v1.PeerService/FetchVitals": _PEER,
+    "hanse.link.v1.PeerService/FetchAudit": _PEER,
     "hanse.sim.v1.SimService/ReadClaim": _SIMULATE,
     "hanse.sim.v1.SimService/Claim": _SIMULATE,
     "hanse.sim.v1.SimService/List": _SIMULATE,

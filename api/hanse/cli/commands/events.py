@@ -66,7 +66,7 @@ def events(
     session.ask(told)
 
 
-def moment_ms(text: str, now_ms_: int) -> int:
+def moment_ms(text: str, now_ms_: int, *, option: str = "--since") -> int:
     """The Unix time that a user means: so long ago, or a time; without a zone it is the local one.
 
     Raises:
@@ -79,7 +79,7 @@ def moment_ms(text: str, now_ms_: int) -> int:
         return int(datetime.fromisoformat(text).timestamp() * 1_000)
     except (ValueError, OverflowError):
         raise WrongUse(
-            f"--since: {text!r} is neither a length nor a time; write 10m, 1h30m, or 2026-11-30T14:00:00Z"
+            f"{option}: {text!r} is neither a length nor a time; write 10m, 1h30m, or 2026-11-30T14:00:00Z"
         ) from None
 
 

@@ -112,6 +112,7 @@ async def _up(session: Session, settings: "UpSettings") -> None:
         replicas=settings.replicas,
         retention=settings.retention(),
         archive_dir=settings.archive_dir,
+        audit_dir=settings.audit_dir,
     )
     session.note("starting …")
     async with federation(options) as running:
@@ -154,6 +155,7 @@ async def _up_processes(session: Session, settings: "UpSettings") -> None:
         trace_ratio=telemetry.trace_ratio,
         retention=settings.retention(),
         archive_dir=settings.archive_dir,
+        audit_dir=settings.audit_dir,
     )
     session.note("starting …")
     async with federation_processes(options, SystemClock(), random.Random()) as running:

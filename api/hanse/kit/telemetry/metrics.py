@@ -142,6 +142,19 @@ JOB_CHANGES: Final = REGISTRY.declare(
 JOBS_ARCHIVED: Final = REGISTRY.declare(
     Counter("hanse.archive.jobs", "{job}", "Ended jobs that were written to the archive, some of them twice.")
 )
+AUDIT_RECORDS: Final = REGISTRY.declare(
+    Counter("hanse.audit.records", "{record}", "Records that were written to the audit log.")
+)
+AUDIT_FAILURES: Final = REGISTRY.declare(
+    Counter("hanse.audit.failures", "{try}", "Times that the audit log could not be written; its records wait.")
+)
+AUDIT_LOST: Final = REGISTRY.declare(
+    Counter(
+        "hanse.audit.lost",
+        "{record}",
+        "Records that are not in the audit log: too many waited for the disk, or one caller was refused too often.",
+    )
+)
 JOBS_DROPPED: Final = REGISTRY.declare(
     Counter("hanse.retention.dropped", "{job}", "Ended jobs that were dropped from the store.")
 )

@@ -16,9 +16,9 @@ from typing import Final
 
 import msgspec
 
-from hanse.apiserver.ports import EventPage
+from hanse.apiserver.ports import AuditLog, EventPage
 from hanse.kit.clock import Clock
-from hanse.model.ids import JobId, PoolName, ReplicaId
+from hanse.model.ids import JobId, PoolName, ReplicaId, queue_of
 from hanse.model.lifecycle import JobState
 from hanse.model.occurrence import (
     EVENTS_PER_FETCH_MAX,
@@ -29,6 +29,7 @@ from hanse.model.occurrence import (
     RingPage,
 )
 from hanse.model.reasons import Reason
+from hanse.scheduler.core.auditing import audited, gap
 from hanse.scheduler.core.chronicle import Chronicle
 from hanse.scheduler.core.facts import LeaveFacts
 from hanse.scheduler.core.occurrences import job_occurrence
@@ -51,15 +52,23 @@ NEWS_PAUSE_S: Final = 0.1
 
 
 class Recorder:
-    """Fills the ring of one replica; hears of changes before the world does.
+    """Fills the ring of one replica, and its audit log; hears of changes before the world does.
 
     Attributes:
         ring: what is remembered.
     """
 
     def __init__(
-        self, world: World, clock: Clock, *, replica: ReplicaId, nonce: str, summary_age_max_s: float
+        self,
+        world: World,
+        clock: Clock,
+        *,
+        replica: ReplicaId,
+        nonce: str,
+        summary_age_max_s: float,
+        audit: AuditLog | None = None,
     ) -> None:
+        self._audit = audit
         self._world = world
         self._clock = clock
         self._replica = replica
@@ -82,10 +91,20 @@ class Recorder:
     def gap(self) -> None:
         """Something may have happened that nobody here has seen."""
         self.ring.lost(now_ms=self._clock.now_ms())
+        if self._audit is not None:
+            self._audit.note(gap())
 
     def _add(self, occurrence: Occurrence, state: JobState | None = None) -> None:
         self.ring.add(occurrence, now_ms=self._clock.now_ms(), state=state)
         self._news.set()
+        record = audited(occurrence, self._queue(occurrence.job)) if self._audit is not None else None
+        if self._audit is not None and record is not None:
+            self._audit.note(record)
+
+    def _queue(self, job: JobId) -> str:
+        """The queue of a job, by name; "" for none, or one that is gone."""
+        facts = self._world.queues.get(queue_of(job)) if job else None
+        return facts.queue.name if facts is not None else ""
 
     # ---- jobs ------------------------------------------------------------------------------------------------
 

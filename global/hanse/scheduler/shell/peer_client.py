@@ -15,6 +15,7 @@ from hanse.kit.tls import TlsFiles
 from hanse.kit.tls import channel as opened
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
+from hanse.model.audit import AuditPage, AuditQuery
 from hanse.model.detail import DetailReply, ExecInput, ExecQuestion, Question
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName
@@ -22,6 +23,7 @@ from hanse.model.occurrence import OccurrenceQuery, RingCursor, RingPage
 from hanse.model.summary import KnownSummary, PoolSummary
 from hanse.model.vitals import Vitals
 from hanse.scheduler.shell.peers import FETCH_DEADLINE_S, Asked, Peer, Peers, Pieces
+from hanse.wire.audit import audit_page_from_wire, audit_query_to_wire
 from hanse.wire.limits import MESSAGE_BYTES_MAX
 from hanse.wire.peer import (
     ask_to_wire,
@@ -41,6 +43,7 @@ _OPTIONS: Final = (
     ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1_000),
 )
+AUDIT_DEADLINE_S: Final = 10.0
 _AskCall: TypeAlias = "grpc.aio.UnaryStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]"
 _TalkCall: TypeAlias = "grpc.aio.StreamStreamCall[pb.AskPoolRequest, pb.AskPoolResponse]"
 _Metadata = tuple[tuple[str, str], ...]
@@ -115,6 +118,12 @@ class _GrpcPeer:
         with self._errors():
             answer = await self._stub.FetchVitals(request, timeout=FETCH_DEADLINE_S, metadata=self._metadata)
             return vitals_from_wire(answer)
+
+    async def audited(self, query: AuditQuery) -> AuditPage:
+        request = audit_query_to_wire(self._federation, query)
+        with self._errors():
+            answer = await self._stub.FetchAudit(request, timeout=AUDIT_DEADLINE_S, metadata=self._metadata)
+            return audit_page_from_wire(answer)
 
     def ask(self, pool: PoolName, question: Question) -> Pieces:
         if isinstance(question, ExecQuestion):

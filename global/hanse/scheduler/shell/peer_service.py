@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 
 import grpc
 
+from hanse.apiserver.ports import AuditLog
 from hanse.kit.stream import StreamClosed
 from hanse.kit.tasks import cancelled
 from hanse.kit.telemetry import metrics
@@ -18,6 +19,7 @@ from hanse.kit.tls import Kind
 from hanse.kit.trust.shown import Barred, nobody_is_barred, shown_by
 from hanse.link.v1 import peer_pb2 as pb
 from hanse.link.v1 import peer_pb2_grpc
+from hanse.model.audit import AuditPage
 from hanse.model.detail import ExecInput
 from hanse.model.errors import InvalidArgument
 from hanse.model.ids import PoolName
@@ -25,6 +27,7 @@ from hanse.scheduler.core.chronicle import Chronicle
 from hanse.scheduler.shell.peers import Asked, Pieces
 from hanse.scheduler.shell.summaries import Summaries
 from hanse.scheduler.shell.vitals import VitalsKeeper
+from hanse.wire.audit import audit_page_to_wire, audit_query_from_wire
 from hanse.wire.peer import (
     ask_from_wire,
     events_from_wire,
@@ -61,6 +64,11 @@ class Answering(Protocol):
     @property
     def vitals(self) -> VitalsKeeper:
         """How it is."""
+        ...
+
+    @property
+    def audit(self) -> AuditLog | None:
+        """Where its process writes down who did what."""
         ...
 
     def session(self, pool: PoolName) -> Asked | None:
@@ -174,6 +182,19 @@ class PeerService(peer_pb2_grpc.PeerServiceServicer):
         """See hanse.link.v1.PeerService."""
         replica = await self._asked(context, request.federation)
         return vitals_to_wire(replica.vitals.tell())
+
+    async def FetchAudit(  # noqa: N802 - the name is the proto's
+        self,
+        request: pb.FetchAuditRequest,
+        context: "grpc.aio.ServicerContext[pb.FetchAuditRequest, pb.FetchAuditResponse]",
+    ) -> pb.FetchAuditResponse:
+        """See hanse.link.v1.PeerService."""
+        replica = await self._asked(context, request.federation)
+        try:
+            query = audit_query_from_wire(request)
+        except InvalidArgument as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
+        return audit_page_to_wire(await replica.audit.find(query) if replica.audit is not None else AuditPage(()))
 
 
 async def _refuse(context: "grpc.aio.ServicerContext[Any, Any]", forgery: str, said: str) -> None:

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
+from hanse.model.audit import AuditPage, AuditQuery
 from hanse.model.detail import DetailReply, ExecInput, Question
 from hanse.model.fence import Epoch
 from hanse.model.ids import PoolName, ReplicaId
@@ -76,6 +77,10 @@ class Peer(Protocol):
 
     async def vitals(self) -> Vitals:
         """How it is. Raises StreamClosed, TimeoutError."""
+        ...
+
+    async def audited(self, query: AuditQuery) -> AuditPage:
+        """What it has written down. Raises StreamClosed, TimeoutError."""
         ...
 
 
@@ -162,6 +167,24 @@ class Elsewhere:
         try:
             async with asyncio.timeout(deadline_s):
                 return await self._peers.at(address).vitals()
+        except (StreamClosed, TimeoutError) as error:
+            log.info("peer_silent", extra={"address": address, "cause": str(error) or "no answer in time"})
+            return None
+
+    async def audited(
+        self, query: AuditQuery, *, deadline_s: float
+    ) -> tuple[dict[str, AuditPage], tuple[ReplicaId, ...]]:
+        """What each other process's replica has written down, and who did not answer in time."""
+        addresses = self._addresses()
+        answers = await asyncio.gather(*(self._audited(address, query, deadline_s) for address in addresses.values()))
+        named = list(zip(addresses, answers, strict=True))
+        found = {str(name): page for name, page in named if page is not None}
+        return found, tuple(name for name, page in named if page is None)
+
+    async def _audited(self, address: str, query: AuditQuery, deadline_s: float) -> AuditPage | None:
+        try:
+            async with asyncio.timeout(deadline_s):
+                return await self._peers.at(address).audited(query)
         except (StreamClosed, TimeoutError) as error:
             log.info("peer_silent", extra={"address": address, "cause": str(error) or "no answer in time"})
             return None

@@ -11,12 +11,14 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from hanse.apiserver.ports import AuditLog
 from hanse.bus.contract import Bus
 from hanse.kit.clock import Clock
 from hanse.kit.stream import StreamClosed
 from hanse.kit.telemetry import metrics
 from hanse.kit.trust.shown import Shown
 from hanse.model.attach import Hello, Refusal
+from hanse.model.audit import AuditPage, AuditQuery, merged
 from hanse.model.errors import HanseError
 from hanse.model.ids import PoolName, ReplicaId
 from hanse.model.vitals import SUPERSEDED, TAKEN, Vitals
@@ -59,6 +61,7 @@ class Replica:
     Args:
         elsewhere: how to reach replicas of other processes; None if there are none.
         archive: takes the jobs that ended long ago, which are then dropped; None: they stay in the store for ever.
+        audit: where it writes down what is decided; None for nowhere.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class Replica:
         rng: random.Random,
         elsewhere: Peers | None = None,
         archive: Archive | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         self.config = config
         self._store = store
@@ -91,7 +95,7 @@ class Replica:
         self._superseded = 0
         outside = Outside(config, store, self.world, clock, rng, self.nonce, self.write_id)
         told = Told(self._changed, self._heard, self._feed_changed, self._marks_due.set)
-        parts = wired(outside, told, archive)
+        parts = wired(outside, told, archive, audit)
         self.summaries, self.states, self.feed = parts.summaries, parts.states, parts.feed
         self.roots, self.committer, self.cycle = parts.roots, parts.committer, parts.cycle
         self.reports, self.fleet, self.recorder = parts.reports, parts.fleet, parts.recorder
@@ -100,6 +104,7 @@ class Replica:
         self.gauges = parts.gauges(lambda: self._streams)
         self.details = Details(self, self.world)
         self._elsewhere = self._made_elsewhere(elsewhere)
+        self.audit = audit
         self.vitals = VitalsKeeper(
             config.replica, clock, ready=lambda: self.ready, counts=self._counted, now=self._held_now
         )
@@ -141,6 +146,14 @@ class Replica:
         mine = {self.config.replica: self.vitals.tell(), **beside}
         others = await self._elsewhere.vitals(deadline_s=deadline_s) if self._elsewhere is not None else {}
         return {**others, **mine}
+
+    async def audited(self, query: AuditQuery, *, deadline_s: float) -> AuditPage:
+        """What every replica has written down; those of one process write into one log."""
+        mine = {str(self.config.replica): await self.audit.find(query)} if self.audit is not None else {}
+        if self._elsewhere is None:
+            return merged(mine)
+        others, silent = await self._elsewhere.audited(query, deadline_s=deadline_s)
+        return merged({**mine, **others}, tuple(sorted(silent)))
 
     def _rings_beside(self) -> Mapping[ReplicaId, Chronicle]:
         return {name: peer.ring for name, peer in sorted(self.peers.items()) if peer is not self}

@@ -8,6 +8,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from hanse.apiserver.ports import AuditLog
 from hanse.kit.clock import Clock
 from hanse.scheduler.core.world import World
 from hanse.scheduler.shell.committer import Committer
@@ -86,7 +87,7 @@ class Parts:
         return Gauges(own.world, self.states, self.committer, self.cycle, own.clock, nonce=own.nonce, streams=streams)
 
 
-def wired(outside: Outside, told: Told, archive: Archive | None) -> Parts:
+def wired(outside: Outside, told: Told, archive: Archive | None, audit: AuditLog | None) -> Parts:
     """The parts of a replica; none of them does anything before it is run."""
     store, world, clock = outside.store, outside.world, outside.clock
     states = States(store, told.changed)
@@ -95,7 +96,7 @@ def wired(outside: Outside, told: Told, archive: Archive | None) -> Parts:
     traces, views = Traces(job_traces, clock), Views()
     committer = _committer(outside, feed, states, traces, views)
     cycle = _cycle(outside, feed, states, committer, traces)
-    recorder = _recorder(outside)
+    recorder = _recorder(outside, audit)
     feed.on_news, feed.on_gap = recorder.key_changed, recorder.gap
     states.on_news, states.on_gap = recorder.job_moved, recorder.gap
     cycle.on_look = recorder.look
@@ -174,7 +175,7 @@ def _leaves(outside: Outside) -> Leaves:
     )
 
 
-def _recorder(outside: Outside) -> Recorder:
+def _recorder(outside: Outside, audit: AuditLog | None) -> Recorder:
     config = outside.config
     return Recorder(
         outside.world,
@@ -182,6 +183,7 @@ def _recorder(outside: Outside) -> Recorder:
         replica=config.replica,
         nonce=outside.nonce,
         summary_age_max_s=config.limits.summary_age_max_s,
+        audit=audit,
     )
 
 

@@ -8,6 +8,7 @@ from grpc_reflection.v1alpha import reflection_pb2  # type: ignore[import-untype
 
 from hanse.api.v1 import (
     access_service_pb2,
+    audit_service_pb2,
     config_service_pb2,
     event_service_pb2,
     job_service_pb2,
@@ -27,6 +28,7 @@ from tests.arch.tree import ROOT
 
 FILES = (
     access_service_pb2,
+    audit_service_pb2,
     config_service_pb2,
     event_service_pb2,
     job_service_pb2,

@@ -435,3 +435,197 @@ class FetchVitalsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___FetchVitalsResponse: _TypeAlias = FetchVitalsResponse  # noqa: Y015
+
+@_typing.final
+class FetchAuditRequest(_message.Message):
+    """FetchAuditRequest asks for records of an audit log."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    FEDERATION_FIELD_NUMBER: _builtins.int
+    SINCE_MS_FIELD_NUMBER: _builtins.int
+    BEFORE_MS_FIELD_NUMBER: _builtins.int
+    WHO_FIELD_NUMBER: _builtins.int
+    JOB_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    VERB_FIELD_NUMBER: _builtins.int
+    RECORDS_MAX_FIELD_NUMBER: _builtins.int
+    QUEUES_FIELD_NUMBER: _builtins.int
+    ONLY_QUEUES_FIELD_NUMBER: _builtins.int
+    federation: _builtins.str
+    """Identity of the asker's federation; another one is refused with FAILED_PRECONDITION."""
+    since_ms: _builtins.int
+    """None before this time; Unix time, 0 for all."""
+    before_ms: _builtins.int
+    """Only before this time; 0 for all."""
+    who: _builtins.str
+    """Only of this principal; empty for all."""
+    job: _builtins.str
+    """Only about the job of this id; empty for all."""
+    queue: _builtins.str
+    """Only about the queue of this name; empty for all."""
+    verb: _builtins.str
+    """Only of this verb; empty for all."""
+    records_max: _builtins.int
+    """About so many; 1 to 1,000."""
+    only_queues: _builtins.bool
+    """Whether `queues` counts."""
+    @_builtins.property
+    def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditQueue]:
+        """Only what concerns these queues and nothing else, if `only_queues` is set."""
+
+    def __init__(
+        self,
+        *,
+        federation: _builtins.str = ...,
+        since_ms: _builtins.int = ...,
+        before_ms: _builtins.int = ...,
+        who: _builtins.str = ...,
+        job: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        verb: _builtins.str = ...,
+        records_max: _builtins.int = ...,
+        queues: _abc.Iterable[Global___AuditQueue] | None = ...,
+        only_queues: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_ms", b"before_ms", "federation", b"federation", "job", b"job", "only_queues", b"only_queues", "queue", b"queue", "queues", b"queues", "records_max", b"records_max", "since_ms", b"since_ms", "verb", b"verb", "who", b"who"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchAuditRequest: _TypeAlias = FetchAuditRequest  # noqa: Y015
+
+@_typing.final
+class AuditQueue(_message.Message):
+    """AuditQueue is a queue, told from an older one of its name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    uid: _builtins.str
+    """Uid."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        uid: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditQueue: _TypeAlias = AuditQueue  # noqa: Y015
+
+@_typing.final
+class FetchAuditResponse(_message.Message):
+    """FetchAuditResponse is what the log holds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NOTES_FIELD_NUMBER: _builtins.int
+    THROUGH_MS_FIELD_NUMBER: _builtins.int
+    through_ms: _builtins.int
+    """Everything from then on is among them; Unix time, 0 if that is everything."""
+    @_builtins.property
+    def notes(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditNote]:
+        """Newest first."""
+
+    def __init__(
+        self,
+        *,
+        notes: _abc.Iterable[Global___AuditNote] | None = ...,
+        through_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["notes", b"notes", "through_ms", b"through_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___FetchAuditResponse: _TypeAlias = FetchAuditResponse  # noqa: Y015
+
+@_typing.final
+class AuditNote(_message.Message):
+    """AuditNote is one record."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    WHO_FIELD_NUMBER: _builtins.int
+    VERB_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    JOBS_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
+    ATTEMPT_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    AT_MS_FIELD_NUMBER: _builtins.int
+    REPLICA_FIELD_NUMBER: _builtins.int
+    kind: _builtins.str
+    """What it is about: `call`, `decision`, `eviction`, `pool`, `gap`."""
+    who: _builtins.str
+    """Who did it."""
+    verb: _builtins.str
+    """The method that was called, or what was decided."""
+    queue: _builtins.str
+    """Name of the queue; several by commas."""
+    pool: _builtins.str
+    """Name of the pool."""
+    attempt: _builtins.int
+    """Attempt of the job."""
+    outcome: _builtins.str
+    """`OK`, or the name of the code that refused it."""
+    reason: _builtins.str
+    """A code."""
+    message: _builtins.str
+    """In words."""
+    request_id: _builtins.str
+    """Of the call."""
+    address: _builtins.str
+    """From where the call came."""
+    revision: _builtins.int
+    """Of the store."""
+    at_ms: _builtins.int
+    """When it was written down; Unix time."""
+    replica: _builtins.str
+    """By which replica."""
+    @_builtins.property
+    def jobs(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of jobs."""
+
+    def __init__(
+        self,
+        *,
+        kind: _builtins.str = ...,
+        who: _builtins.str = ...,
+        verb: _builtins.str = ...,
+        queue: _builtins.str = ...,
+        jobs: _abc.Iterable[_builtins.str] | None = ...,
+        pool: _builtins.str = ...,
+        attempt: _builtins.int = ...,
+        outcome: _builtins.str = ...,
+        reason: _builtins.str = ...,
+        message: _builtins.str = ...,
+        request_id: _builtins.str = ...,
+        address: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        at_ms: _builtins.int = ...,
+        replica: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "at_ms", b"at_ms", "attempt", b"attempt", "jobs", b"jobs", "kind", b"kind", "message", b"message", "outcome", b"outcome", "pool", b"pool", "queue", b"queue", "reason", b"reason", "replica", b"replica", "request_id", b"request_id", "revision", b"revision", "verb", b"verb", "who", b"who"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditNote: _TypeAlias = AuditNote  # noqa: Y015

@@ -60,6 +60,11 @@ class PeerServiceStub(object):
                 request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsRequest.SerializeToString,
                 response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsResponse.FromString,
                 _registered_method=True)
+        self.FetchAudit = channel.unary_unary(
+                '/hanse.link.v1.PeerService/FetchAudit',
+                request_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchAuditRequest.SerializeToString,
+                response_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchAuditResponse.FromString,
+                _registered_method=True)
 
 
 class PeerServiceServicer(object):
@@ -104,6 +109,13 @@ class PeerServiceServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def FetchAudit(self, request, context):
+        """FetchAudit returns what the answering replica's process has written into its audit log, newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_PeerServiceServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -131,6 +143,11 @@ def add_PeerServiceServicer_to_server(servicer, server):
                     servicer.FetchVitals,
                     request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsRequest.FromString,
                     response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsResponse.SerializeToString,
+            ),
+            'FetchAudit': grpc.unary_unary_rpc_method_handler(
+                    servicer.FetchAudit,
+                    request_deserializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchAuditRequest.FromString,
+                    response_serializer=hanse_dot_link_dot_v1_dot_peer__pb2.FetchAuditResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -269,6 +286,33 @@ class PeerService(object):
             '/hanse.link.v1.PeerService/FetchVitals',
             hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsRequest.SerializeToString,
             hanse_dot_link_dot_v1_dot_peer__pb2.FetchVitalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def FetchAudit(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/hanse.link.v1.PeerService/FetchAudit',
+            hanse_dot_link_dot_v1_dot_peer__pb2.FetchAuditRequest.SerializeToString,
+            hanse_dot_link_dot_v1_dot_peer__pb2.FetchAuditResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -53,6 +53,8 @@ class PeerServiceStub:
     """FetchEvents returns what the answering replica remembers of jobs and pools."""
     FetchVitals: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchVitalsRequest, _peer_pb2.FetchVitalsResponse]
     """FetchVitals returns how the answering replica is."""
+    FetchAudit: _grpc.UnaryUnaryMultiCallable[_peer_pb2.FetchAuditRequest, _peer_pb2.FetchAuditResponse]
+    """FetchAudit returns what the answering replica's process has written into its audit log, newest first."""
 
 @_typing.type_check_only
 class PeerServiceAsyncStub(PeerServiceStub):
@@ -74,6 +76,8 @@ class PeerServiceAsyncStub(PeerServiceStub):
     """FetchEvents returns what the answering replica remembers of jobs and pools."""
     FetchVitals: _aio.UnaryUnaryMultiCallable[_peer_pb2.FetchVitalsRequest, _peer_pb2.FetchVitalsResponse]  # type: ignore[assignment]
     """FetchVitals returns how the answering replica is."""
+    FetchAudit: _aio.UnaryUnaryMultiCallable[_peer_pb2.FetchAuditRequest, _peer_pb2.FetchAuditResponse]  # type: ignore[assignment]
+    """FetchAudit returns what the answering replica's process has written into its audit log, newest first."""
 
 class PeerServiceServicer(metaclass=_abc_1.ABCMeta):
     """PeerService is served by every global replica, to the others."""
@@ -122,5 +126,13 @@ class PeerServiceServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_peer_pb2.FetchVitalsResponse, _abc.Awaitable[_peer_pb2.FetchVitalsResponse]]:
         """FetchVitals returns how the answering replica is."""
+
+    @_abc_1.abstractmethod
+    def FetchAudit(
+        self,
+        request: _peer_pb2.FetchAuditRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_peer_pb2.FetchAuditResponse, _abc.Awaitable[_peer_pb2.FetchAuditResponse]]:
+        """FetchAudit returns what the answering replica's process has written into its audit log, newest first."""
 
 def add_PeerServiceServicer_to_server(servicer: PeerServiceServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
