@@ -179,7 +179,12 @@ def story() -> str:
             scenes.recovered_lines(again, PLAIN_PAPER),
             scenes.ending(job, scenes.outcome_of(job), PLAIN_PAPER),
             scenes.stays_up(
-                "127.0.0.1:1", usual=False, paper=PLAIN_PAPER, try_pool="iowa-h100", broken="iowa-h100/n"
+                "127.0.0.1:1",
+                console="http://127.0.0.1:2",
+                usual=False,
+                paper=PLAIN_PAPER,
+                try_pool="iowa-h100",
+                broken="iowa-h100/n",
             ),
         ]
     )

@@ -190,9 +190,11 @@ def ending(job: "Job", outcome: Outcome, paper: Paper) -> str:
     return joined(["", f"{paper.paint('✘', Tone.BAD)} {paper.paint(told, Tone.STRONG)}"])
 
 
-def stays_up(address: str, *, usual: bool, paper: Paper, try_pool: str, broken: str) -> str:
+def stays_up(address: str, *, console: str, usual: bool, paper: Paper, try_pool: str, broken: str) -> str:
     """What to try while the federation stays up."""
-    lines = ["", f"The federation stays up at {address}; Ctrl-C ends it. In another terminal:", ""]
+    lines = ["", f"The federation stays up at {address}; Ctrl-C ends it."]
+    lines += [f"Look at it in a browser: {console}"] if console else []
+    lines += ["In another terminal:", ""]
     if not usual:
         lines.append(f"  export HANSE_SERVER={address}")
     lines += [

@@ -60,17 +60,18 @@ async def tell_story(plot: Plot, session: Session) -> bool:
     """Tell it; whether the gang has got all of its places."""
     teller = _Teller(session)
     session.note("starting a federation of simulated clusters …")
-    async with _federation(plot) as address, AsyncClient(address) as client:
+    async with _federation(plot) as (address, console), AsyncClient(address) as client:
         job = await teller.tell(client)
         outcome = scenes.outcome_of(job)
         teller.put(scenes.ending(job, outcome, session.paper))
         if not plot.once:
-            await _stay_up(address, teller, outcome)
+            await _stay_up(address, console, teller, outcome)
         return outcome.whole
 
 
 @asynccontextmanager
-async def _federation(plot: Plot) -> AsyncIterator[str]:
+async def _federation(plot: Plot) -> AsyncIterator[tuple[str, str]]:
+    """A federation; its address, and that of its console."""
     from hanse.up.harness import federation
     from hanse.up.options import UpOptions
 
@@ -83,7 +84,7 @@ async def _federation(plot: Plot) -> AsyncIterator[str]:
             replicas=plot.replicas,
         )
         async with federation(options) as running:
-            yield running.address
+            yield running.address, running.console
 
 
 def _address(plot: Plot) -> str:
@@ -104,13 +105,15 @@ def _address(plot: Plot) -> str:
     return DEFAULT_LISTEN
 
 
-async def _stay_up(address: str, teller: "_Teller", outcome: scenes.Outcome) -> None:
+async def _stay_up(address: str, console: str, teller: "_Teller", outcome: scenes.Outcome) -> None:
     from hanse.up.options import DEFAULT_LISTEN
 
     pool = outcome.pools[0] if outcome.pools else teller.first_pool
     usual = address == DEFAULT_LISTEN
     paper = teller.session.paper
-    teller.put(scenes.stays_up(address, usual=usual, paper=paper, try_pool=pool, broken=teller.broken))
+    teller.put(
+        scenes.stays_up(address, console=console, usual=usual, paper=paper, try_pool=pool, broken=teller.broken)
+    )
     with suppress(asyncio.CancelledError):
         await asyncio.Event().wait()
 
