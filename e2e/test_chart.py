@@ -37,6 +37,8 @@ MATRIX = {
     "both": {**TOKENS, **AGENT, "agent.tokenSecret": "agent"},
     "both, with certificates": {**ISSUED, **AGENT, "agent.tls.issuer.name": "hanse"},
     "an agent alone": {**FAR, "agent.tls.secret": "oslo", "agent.region": "north", "agent.bus": "mqtts://b:8883"},
+    "replicas that sign": {**ISSUED, "replica.authority.secret": "hanse-ca"},
+    "an agent that joins": {**FAR, "agent.join.address": "hanse.example:7312", "agent.join.tokenSecret": "join"},
     "settings": {**TOKENS, "replica.settings.lease_ttl_s": "15", "otlp": "collector:4317"},
     "monitored": {**TOKENS, **{f"metrics.{part}.enabled": "true" for part in ("podMonitor", "rules", "dashboards")}},
 }
@@ -94,7 +96,8 @@ def test_what_pods_mount_and_name_is_there(name: str) -> None:
         claims = [claim["metadata"]["name"] for claim in one["spec"].get("volumeClaimTemplates", ())]
         volumes = {*(volume["name"] for volume in pod["volumes"]), *claims}
         (container,) = pod["containers"]
-        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        before = [mount["name"] for first in pod.get("initContainers", ()) for mount in first["volumeMounts"]]
+        assert {*(mount["name"] for mount in container["volumeMounts"]), *before} == volumes
         assert pod["serviceAccountName"] in accounts
         mounts = tuple(mount["mountPath"] for mount in container["volumeMounts"])
         (config,) = [
@@ -120,6 +123,9 @@ def test_an_agent_gets_the_rights_of_the_documented_role_and_no_others() -> None
         ({**ISSUED, "replica.tls.clients": "false"}, "replica.tokensSecret"),
         ({**TOKENS, "agent.enabled": "true"}, "agent.pool: name the pool"),
         ({"replica.enabled": "false", **AGENT}, "agent.replicas: name HOST:PORT"),
+        ({**TOKENS, "replica.authority.secret": "hanse-ca"}, "replica.authority: whoever signs"),
+        ({**FAR, "agent.join.address": "hanse.example:7312"}, "agent.join.tokenSecret: name a Secret"),
+        ({**FAR, "agent.join.address": "h:1", "agent.join.tokenSecret": "t", "agent.tls.secret": "s"}, "not by both"),
         ({**TOKENS, "replica.count": "0"}, "count"),
         ({**TOKENS, "replica.replicas": "3"}, "replicas"),
         ({**TOKENS, "replica.store": "http://x"}, "store"),
