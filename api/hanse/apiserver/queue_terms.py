@@ -65,9 +65,9 @@ def _refused(what: str, name: str, queue: str, there: tuple[str, ...], path: str
 def _namespaces(spec: JobSpec) -> Iterator[tuple[str, str]]:
     if spec.manifest is not None:
         yield "manifest.namespace", spec.manifest.namespace
-        for path, key, value in _named(spec):
-            if key == "namespace":
-                yield path, value
+    for path, key, value in _named(spec):
+        if key == "namespace":
+            yield path, value
 
 
 def _accounts(spec: JobSpec) -> Iterator[tuple[str, str]]:
