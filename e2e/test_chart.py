@@ -12,6 +12,7 @@ import yaml
 
 from e2e.control_plane import LOOK_EVERY_S, ControlPlane, tool
 from hanse.up.agent_settings import AgentSettings
+from hanse.up.access_file import parse_policy
 from hanse.up.global_settings import GlobalSettings
 from hanse.up.settings import load
 
@@ -40,6 +41,16 @@ MATRIX = {
     "replicas that sign": {**ISSUED, "replica.authority.secret": "hanse-ca"},
     "an agent that joins": {**FAR, "agent.join.address": "hanse.example:7312", "agent.join.tokenSecret": "join"},
     "settings": {**TOKENS, "replica.settings.lease_ttl_s": "15", "otlp": "collector:4317"},
+    "users of an issuer": {
+        **ISSUED,
+        "replica.tls.clients": "false",
+        "replica.settings.oidc_issuer": "https://login.example.org",
+        "replica.settings.oidc_audience": "hanse",
+        "replica.access.bindings[0].role": "submitter",
+        "replica.access.bindings[0].groups": "{oidc:vision}",
+        "replica.access.bindings[0].queues": "{vision,nlp-*}",
+        "replica.access.queues.vision.namespaces": "{vision}",
+    },
     "monitored": {**TOKENS, **{f"metrics.{part}.enabled": "true" for part in ("podMonitor", "rules", "dashboards")}},
 }
 
@@ -73,6 +84,9 @@ def test_the_processes_take_the_settings_that_it_writes(name: str, tmp_path: Pat
         for file, text in config["data"].items():
             if file.endswith(".json"):
                 assert json.loads(text)["panels"]
+                continue
+            if file == "access.yaml":
+                assert len(parse_policy(text).bindings) == (1 if name == "users of an issuer" else 0)
                 continue
             (tmp_path / file).write_text(text)
             model = GlobalSettings if file == "global.yaml" else AgentSettings
@@ -127,6 +141,8 @@ def test_an_agent_gets_the_rights_of_the_documented_role_and_no_others() -> None
         ({**FAR, "agent.join.address": "hanse.example:7312"}, "agent.join.tokenSecret: name a Secret"),
         ({**FAR, "agent.join.address": "h:1", "agent.join.tokenSecret": "t", "agent.tls.secret": "s"}, "not by both"),
         ({**TOKENS, "replica.count": "0"}, "count"),
+        ({**TOKENS, "replica.access.bindings[0].role": "king"}, "role"),
+        ({**TOKENS, "replica.access.bindings[0].user": "ana"}, "user"),
         ({**TOKENS, "replica.replicas": "3"}, "replicas"),
         ({**TOKENS, "replica.store": "http://x"}, "store"),
         ({**TOKENS, **AGENT, "agent.pool": "Oslo_1"}, "pool"),

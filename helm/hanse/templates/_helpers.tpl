@@ -6,6 +6,7 @@
 {{- end -}}
 
 {{- define "hanse.peers" -}}{{ include "hanse.name" . }}-peers{{- end -}}
+{{- define "hanse.access" -}}{{ include "hanse.name" . }}-access{{- end -}}
 {{- define "hanse.agent" -}}{{ include "hanse.name" . }}-agent{{- end -}}
 
 {{- define "hanse.labels" -}}
