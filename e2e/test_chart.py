@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from e2e.control_plane import LOOK_EVERY_S, ControlPlane, tool
-from hanse.up.agent_settings import AgentSettings
 from hanse.up.access_file import parse_policy
+from hanse.up.agent_settings import AgentSettings
 from hanse.up.global_settings import GlobalSettings
 from hanse.up.settings import load
 
