@@ -1,7 +1,7 @@
-"""The API as the console asks it: in the same process, by the same table of permissions as any other caller.
+"""The API as the console asks it: in the same process, by the way that every caller takes.
 
-What a method asks of its caller is looked up before the service sees the call, and what is changed is written down,
-as for the API's own gate. Whatever else is refused, or left out, the services do themselves.
+That way looks into the table of permissions before a service sees a call, and writes down who changed what. Whatever
+else is refused, or left out, the services do themselves.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -46,5 +46,5 @@ class Desk:
     def follow(
         self, ctx: CallContext, method: Callable[[CallContext, Q], AsyncIterator[A]], request: Q
     ) -> AsyncIterator[A]:
-        """Answers as they come. Raises while iterated: PermissionDenied, and what the method raises."""
+        """Answers as they come. Raises, while iterated, PermissionDenied and what the method raises."""
         return self._calls.follow(self._names[method], ctx, request, method)

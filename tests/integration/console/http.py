@@ -12,7 +12,7 @@ from typing import Any, Final
 from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.access.policy import TRUSTING, Policy
 from hanse.apiserver.credentials import Credentials
-from hanse.apiserver.ports import AgentDetails, Explainer, PoolView
+from hanse.apiserver.ports import AgentDetails, AuditLog, Explainer, PoolView
 from hanse.console.serving import console
 from hanse.kit.clock import SystemClock
 from tests.unit.apiserver.stage import Stage, stage
@@ -135,9 +135,10 @@ async def served(
     policies: Callable[[], Policy] | None = None,
     explainer: Explainer | None = None,
     details: AgentDetails | None = None,
+    audit: AuditLog | None = None,
 ) -> AsyncIterator[Console]:
     async with (
-        stage(*pools, explainer=explainer, details=details) as on,
+        stage(*pools, explainer=explainer, details=details, audit=audit) as on,
         console(
             on.api,
             listen="127.0.0.1:0",

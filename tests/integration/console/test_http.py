@@ -15,6 +15,7 @@ from hanse.console import http_server, streams
 from hanse.console.limits import BODY_BYTES_MAX, HEAD_BYTES_MAX, STREAMS_PER_CALLER_MAX
 from hanse.console.serving import console
 from hanse.kit.clock import SystemClock
+from hanse.model.audit import AuditPage, AuditQuery, AuditRecord
 from hanse.model.errors import FailedPrecondition, InvalidArgument, Unavailable
 from hanse.model.ids import PoolName
 from tests.arch.tree import ROOT
@@ -249,6 +250,33 @@ async def test_an_order_sent_twice_under_one_id_is_carried_out_once() -> None:
         second = await page.order(order, {"request_id": "console-1"})
         assert first.json == second.json
         assert first.json["job"][3] == "CANCELLED"
+
+
+class Kept:
+    """An audit log that a test reads."""
+
+    def __init__(self) -> None:
+        self.records: list[AuditRecord] = []
+
+    def note(self, record: AuditRecord) -> None:
+        self.records.append(record)
+
+    async def find(self, query: AuditQuery) -> AuditPage:
+        return AuditPage(tuple(self.records))
+
+
+async def test_who_changed_what_by_the_page_stands_in_the_audit_log() -> None:
+    kept = Kept()
+    async with served(tokens=TOKENS, audit=kept) as page:
+        sent = await page.on.submit(batch(spec()))
+        kept.records.clear()
+        page.cookies["hanse-console"] = TOKEN
+        await page.order(f"/api/jobs/{sent.jobs[0].id}/cancel", {"request_id": "console-7"})
+        await page.ask("/api/jobs")
+        await page.order("/api/jobs/nobody/cancel", {})
+    told = [(one.who, one.verb, one.jobs, one.outcome, one.request_id) for one in kept.records]
+    assert told[0] == ("ann", "CancelJob", (sent.jobs[0].id,), "OK", "console-7")
+    assert [one[3] for one in told[1:]] == ["NOT_FOUND"]
 
 
 async def test_orders_that_cannot_be_are_refused_in_one_line() -> None:

@@ -131,7 +131,7 @@ export function mount(root, _params, go) {
     wrap.style.cursor = index >= 0 ? "pointer" : "";
     if (index < 0) { tip(); return; }
     const cell = map.cell(index, x, y);
-    tip(e.clientX, e.clientY, poolTip(map.pools[index]), cell ? h("div", { class: "dim" }, `this rack: ${cellWords(cell).join(", ")}`) : null);
+    tip(e.clientX, e.clientY, poolTip(map.pools[index]), cell ? h("div", { class: "dim" }, `${cell.cell.name || "this rack"}: ${cellWords(cell).join(", ")}`) : null);
   });
   wrap.addEventListener("mouseleave", () => { map.hover = -1; map.draw(); tip(); });
   wrap.addEventListener("click", (e) => {
