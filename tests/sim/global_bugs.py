@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hanse.apiserver import commits, sight, watches
+from hanse.apiserver.access.verbs import Verb
 from hanse.model import lifecycle
 from hanse.model.ids import Attempt
 from hanse.model.lifecycle import Bind, Bindings, Finished, Moved, State
@@ -247,15 +248,17 @@ def no_attempt_check(stack: ExitStack) -> None:
 
 def read_what_was(stack: ExitStack) -> None:
     """A server answers a read with what it read for the one before."""
-    find_job = original(sight, "find_job")
+    find = original(sight.Sight, "job")
     known: dict[str, Any] = {}
 
-    async def late(store: Any, text: str, *, queue: str = "", seen: Any = None) -> Any:
-        fresh = await find_job(store, text, queue=queue, seen=seen)
+    async def late(self: Any, access: Any, text: str, *, queue: str = "", verb: Verb = Verb.VIEW) -> Any:
+        fresh = await find(self, access, text, queue=queue, verb=verb)
+        if verb is not Verb.VIEW:
+            return fresh
         before, known[text] = known.get(text, fresh), fresh
         return before
 
-    swap(stack, sight, "find_job", late)
+    swap(stack, sight.Sight, "job", late)
 
 
 def acknowledge_unsettled(stack: ExitStack) -> None:
