@@ -40,6 +40,7 @@ MATRIX = {
     "an agent alone": {**FAR, "agent.tls.secret": "oslo", "agent.region": "north", "agent.bus": "mqtts://b:8883"},
     "replicas that sign": {**ISSUED, "replica.authority.secret": "hanse-ca"},
     "an agent that joins": {**FAR, "agent.join.address": "hanse.example:7312", "agent.join.tokenSecret": "join"},
+    "a console": {**ISSUED, **TOKENS, "replica.console.enabled": "true", "replica.console.port": "8443"},
     "settings": {**TOKENS, "replica.settings.lease_ttl_s": "15", "otlp": "collector:4317"},
     "users of an issuer": {
         **ISSUED,
@@ -133,6 +134,7 @@ def test_an_agent_gets_the_rights_of_the_documented_role_and_no_others() -> None
     ("values", "said"),
     [
         ({}, "replica.store: name the store"),
+        ({**ISSUED, "replica.console.enabled": "true"}, "replica.console: browsers show no certificate"),
         (STORE, "replica.tokensSecret: name a Secret of tokens"),
         ({**ISSUED, "replica.tls.clients": "false"}, "replica.tokensSecret"),
         ({**TOKENS, "agent.enabled": "true"}, "agent.pool: name the pool"),
