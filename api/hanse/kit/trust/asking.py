@@ -8,13 +8,12 @@ for more, such as other names or the right to sign, is refused rather than cut d
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtensionOID
 
 from hanse.kit.tls import Identity
-from hanse.kit.trust.shown import alternative_names
+from hanse.kit.trust.shown import UNREADABLE, alternative_names
 from hanse.model.errors import InvalidArgument
 
 REQUEST_BYTES_MAX: Final = 8 * 1024
@@ -48,7 +47,7 @@ def checked_request(data: bytes, identity: Identity) -> ec.EllipticCurvePublicKe
         request = x509.load_der_x509_csr(data)
         key, extensions, signed = request.public_key(), request.extensions, request.is_signature_valid
         asked = [str(name.value) for name in alternative_names(extensions)]
-    except (ValueError, TypeError, UnsupportedAlgorithm, InvalidSignature, x509.DuplicateExtension):
+    except UNREADABLE:
         raise _bad("it is no certificate signing request") from None
     if not signed:
         raise _bad("its signature is not by its key")

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -21,6 +20,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from hanse.kit.tls import Identity, Kind, read_pem
 from hanse.kit.trust.asking import key_digest, private_pem
 from hanse.kit.trust.files import PRIVATE, PUBLIC, Issued, read_certificates, replace_file
+from hanse.kit.trust.shown import UNREADABLE
 from hanse.model.errors import AlreadyExists, InvalidArgument
 
 AUTHORITY_DAYS: Final = 3_650
@@ -65,7 +65,7 @@ class Authority:
         """Whether a certificate is one of its own."""
         try:
             cert.verify_directly_issued_by(self._cert)
-        except (ValueError, TypeError, InvalidSignature):
+        except UNREADABLE:
             return False
         return True
 
@@ -151,7 +151,7 @@ def can_sign(cert: x509.Certificate) -> bool:
     """Whether a certificate is an authority's."""
     try:
         return cert.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except (x509.ExtensionNotFound, ValueError):
+    except (x509.ExtensionNotFound, *UNREADABLE):
         return False
 
 
@@ -162,10 +162,10 @@ def pins_of(chain: Sequence[bytes]) -> dict[str, bytes]:
         try:
             cert = x509.load_der_x509_certificate(der)
             public = cert.public_key()
-        except ValueError:
+            if can_sign(cert) and isinstance(public, ec.EllipticCurvePublicKey):
+                found[key_digest(public)] = cert.public_bytes(serialization.Encoding.PEM)
+        except UNREADABLE:
             continue
-        if can_sign(cert) and isinstance(public, ec.EllipticCurvePublicKey):
-            found[key_digest(public)] = cert.public_bytes(serialization.Encoding.PEM)
     return found
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from cryptography import x509
 
 from hanse.kit.tls import TlsFiles, read_pem
-from hanse.kit.trust.shown import Shown, shown_of
+from hanse.kit.trust.shown import UNREADABLE, Shown, shown_of
 from hanse.model.errors import FailedPrecondition, InvalidArgument
 
 PRIVATE: Final = 0o600
@@ -78,7 +78,7 @@ def read_certificates(path: Path) -> Sequence[x509.Certificate]:
     """At least one. Raises InvalidArgument: reason TLS_INVALID."""
     try:
         return x509.load_pem_x509_certificates(read_pem(path))
-    except ValueError:
+    except UNREADABLE:
         raise InvalidArgument("it holds no certificate", reason="TLS_INVALID", path=str(path)) from None
 
 

@@ -7,8 +7,20 @@ from functools import lru_cache
 from typing import Final
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 
 from hanse.kit.tls import Identity, sole_identity
+
+UNREADABLE: Final = (
+    ValueError,
+    TypeError,
+    UnsupportedAlgorithm,
+    InvalidSignature,
+    x509.InvalidVersion,
+    x509.DuplicateExtension,
+    x509.UnsupportedGeneralNameType,
+)
+"""What reading a certificate or a request of a stranger may raise: not all of the library's are ValueErrors."""
 
 _PEM: Final = "x509_pem_cert"
 _KNOWN_MAX: Final = 4_096
@@ -51,7 +63,7 @@ def shown_by(auth: Mapping[str, Iterable[bytes]]) -> Shown | None:
 def _shown(pem: bytes) -> Shown | None:
     try:
         return shown_of(x509.load_pem_x509_certificate(pem))
-    except ValueError:
+    except UNREADABLE:
         return None
 
 

@@ -110,6 +110,7 @@ REQUESTS = {
     "with a weak key": csr(OSLO.uri, key=rsa.generate_private_key(65_537, 1_024)),
     "on another curve": csr(OSLO.uri, key=ec.generate_private_key(ec.SECP192R1())),
     "with a signature that is not its key's": broken_signature(),
+    "of another version": csr(OSLO.uri).replace(b"\x02\x01\x00", b"\x02\x01\x40", 1),
     "cut off": csr(OSLO.uri)[:-7],
     "empty": b"",
     "as PEM": b"-----BEGIN CERTIFICATE REQUEST-----\nMIIB\n-----END CERTIFICATE REQUEST-----\n",
