@@ -218,8 +218,7 @@ class Submitter:
         """The world of this submitter."""
         if access.unbounded:
             return world
-        hidden = hidden_pools(access, self._fleet.pools())
-        return replace(world, access=access, hidden=hidden)
+        return replace(world, access=access, hidden=lambda: hidden_pools(access, self._fleet.pools()))
 
     async def _queues(self, names: Sequence[QueueName]) -> dict[QueueName, Stored[QueueValue]]:
         read = await self._store.read([keys.queue(name) for name in names])

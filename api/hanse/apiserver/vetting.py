@@ -5,7 +5,7 @@ The order of the checks is that of the answers that help most: a misspelt queue 
 that queue's pools would know.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from hanse.api.v1 import job_spec_pb2
@@ -37,7 +37,7 @@ class World:
         meant: queues by the aliases of them that the batch names.
         found: queues that a job of the batch has named already.
         access: of whoever submits; `queues` and `queue_names` hold only what they see.
-        hidden: pools that they do not see.
+        hidden: tells the pools that they do not see.
         levels: keys and aliases that a request may name; empty while no pool has told its levels.
     """
 
@@ -50,7 +50,7 @@ class World:
     meant: Mapping[QueueName, QueueName] = field(default_factory=dict)
     found: dict[QueueName, Queue] = field(default_factory=dict)
     access: Access = field(default_factory=lambda: unbounded(""))
-    hidden: frozenset[PoolName] = frozenset()
+    hidden: Callable[[], Collection[PoolName]] = tuple
     levels: frozenset[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,7 +93,7 @@ def _vet(message: job_spec_pb2.JobSpec, world: World, *, ever_fits: bool) -> Acc
     if ever_fits:
         never = world.empty.never_fits(world.pools, template.request, queue=queue, class_hash=number)
         if never is not None:
-            raise _never_fits(never, spec, world.hidden)
+            raise _never_fits(never, spec, world.hidden())
     return Accepted(spec, queue, priority, number)
 
 

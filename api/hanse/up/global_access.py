@@ -23,6 +23,7 @@ def opened_callers(
     tokens_file: Path | None,
     access_file: Path | None,
     certificates: bool,
+    encrypted: bool,
     issuer: Issuer | None,
     clock: Clock,
 ) -> Callers:
@@ -43,6 +44,9 @@ def opened_callers(
             reason="CREDENTIALS_MISSING",
             path="access_file",
         )
+    if not encrypted and callers.tokens and not is_loopback(listen.rpartition(":")[0]):
+        what = "tokens travel readable to this replica; give it a certificate (tls_cert_file)"
+        log.warning("tokens_in_clear", extra={"cause": what})
     return callers
 
 

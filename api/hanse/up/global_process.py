@@ -246,6 +246,7 @@ def _callers(settings: GlobalSettings, clock: Clock) -> Callers:
         tokens_file=settings.tokens_file,
         access_file=settings.access_file,
         certificates=settings.tls_ca_file is not None,
+        encrypted=settings.tls is not None,
         issuer=opened_issuer(settings.oidc_terms, settings.oidc_keys, settings.oidc_ca_file, clock),
         clock=clock,
     )

@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from hanse.api.v1 import job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
+from hanse.api.v1 import access_service_pb2, job_service_pb2, pool_service_pb2, queue_pb2, queue_service_pb2
 from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.access.policy import Binding, Policy
 from hanse.apiserver.access.rules import RULES
@@ -35,6 +35,8 @@ POLICY = Policy(
 )
 NOWHERE = "zzzzzzzz-0123456789abcdef"
 """Has the form of a job's id, and is none."""
+
+REFUSED = {"RESOURCE_EXHAUSTED", "UNAVAILABLE", "INTERNAL", "CANCELLED"}
 
 METHODS = {
     f"{service.full_name}/{method.name}": method
@@ -265,3 +267,58 @@ async def test_two_authorizations_are_none() -> None:
             await call(b"", metadata=both)
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
         assert await call(b"", metadata=both[:1]) is not None
+
+
+@pytest.mark.parametrize(
+    ("chars", "codes"), [(8_000, {"UNAUTHENTICATED"}), (12_000, {"UNAUTHENTICATED"}), (60_000, REFUSED)]
+)
+async def test_a_token_of_any_length_is_refused_and_the_server_lives(chars: int, codes: set[str]) -> None:
+    async with tenants() as at:
+        async with grpc.aio.insecure_channel(at.address) as channel:
+            call: Any = channel.unary_unary("/hanse.api.v1.ServerService/GetServerInfo")
+            with pytest.raises(grpc.aio.AioRpcError) as refused:
+                await call(b"", metadata=(("authorization", f"Bearer {'x' * chars}"),), timeout=5)
+            assert refused.value.code().name in codes
+        assert (await at.call("ann", "hanse.api.v1.AccessService/WhoAmI", access_service_pb2.WhoAmIRequest()))[
+            0
+        ] == "OK"
+
+
+@pytest.mark.parametrize(
+    "header", ["x-hanse-principal", "x-forwarded-user", "authorization-bin", "x-remote-group", "cookie"]
+)
+async def test_no_other_header_says_who_calls(header: str) -> None:
+    async with tenants() as at, grpc.aio.insecure_channel(at.address) as channel:
+        call: Any = channel.unary_unary("/hanse.api.v1.AccessService/WhoAmI")
+        value: str | bytes = b"adm" if header.endswith("-bin") else "adm"
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await call(b"", metadata=((header, value),), timeout=5)
+        assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+        answer = await call(b"", metadata=((header, value), ("authorization", f"Bearer {TOKENS['nil']}")), timeout=5)
+        assert access_service_pb2.WhoAmIResponse.FromString(answer).principal == "nil"
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        "../research/x",
+        "a/b",
+        "secret\0",
+        "secret\n",
+        "%2e%2e",
+        "*",
+        "",
+        "A" * 300,
+        "аnn",
+        "{}",
+        "research/secret-project",
+    ],
+)
+async def test_names_that_are_paths_or_headers_find_nothing(job: str) -> None:
+    async with tenants() as at:
+        for name in ("GetJob", "CancelJob", "ExplainJob"):
+            full = f"hanse.api.v1.JobService/{name}"
+            for queue in ("", "../research", "research/"):
+                code, said, _ = await at.call("eve", full, asking(full, job, queue=queue))
+                assert code in ("INVALID_ARGUMENT", "NOT_FOUND")
+                assert "secret-project" not in said.replace(job or "-", "")

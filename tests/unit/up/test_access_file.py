@@ -129,6 +129,7 @@ def opened(tmp_path: Path, listen: str, *, tokens: bool = True, access: bool = F
         tokens_file=tmp_path / "tokens" if tokens else None,
         access_file=tmp_path / "access.yaml" if access else None,
         certificates=certificates,
+        encrypted=False,
         issuer=None,
         clock=SystemClock(),
     )

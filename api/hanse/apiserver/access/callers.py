@@ -7,7 +7,9 @@ Names of an issuer's users and groups begin with a prefix of their own (`oidc:`)
 file, or of a certificate, by choosing a name.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, Protocol
 
 from hanse.apiserver.access.policy import Policy
@@ -20,6 +22,8 @@ from hanse.model.errors import PermissionDenied
 AUTHORIZATION: Final = "authorization"
 TOKEN_CHARS_MAX: Final = 8_192
 """A longer one is refused before anybody looks into it."""
+
+CALLERS_KEPT_MAX: Final = 10_000
 
 _SCHEME: Final = "bearer "
 
@@ -50,6 +54,21 @@ class Callers:
         self._credentials = credentials
         self._policy = policy
         self._issuer = issuer
+        self._known: OrderedDict[tuple[str, tuple[str, ...]], Access] = OrderedDict()
+        self._known_by: Policy | None = None
+
+    def _access(self, name: str, groups: tuple[str, ...] = (), expires_s: int = 0) -> Access:
+        """The rights of somebody, as the policy that is in force now has them; kept for those who called last."""
+        policy = self._policy()
+        if policy is not self._known_by:
+            self._known.clear()
+            self._known_by = policy
+        found = self._known.get((name, groups))
+        if found is None:
+            found = self._known[name, groups] = policy.access(name, groups)
+            if len(self._known) > CALLERS_KEPT_MAX:
+                self._known.popitem(last=False)
+        return replace(found, expires_s=expires_s) if expires_s else found
 
     @property
     def open(self) -> bool:
@@ -76,7 +95,7 @@ class Callers:
         if len(sent) > 1:
             raise unauthenticated(f"the call has {len(sent)} authorizations; send one")
         if shown is not None and not sent:
-            return self._policy().access(shown.name)
+            return self._access(shown.name)
         return await self._holder(self._token(sent[0] if sent else ""))
 
     def _token(self, authorization: str) -> str:
@@ -104,11 +123,11 @@ class Callers:
         """A token that has the form of the issuer's is the issuer's to judge; it is never looked for in the file."""
         if self._issuer is not None and self._issuer.claims(token):
             name, groups, expires_s = await self._issuer.user(token)
-            return self._policy().access(name, groups, expires_s=expires_s)
+            return self._access(name, groups, expires_s)
         found = self._credentials().holder(token)
         if found is None:
             raise unauthenticated("this server does not know the token")
-        return self._policy().access(found.name, found.groups)
+        return self._access(found.name, found.groups)
 
 
 def unauthenticated(what: str) -> PermissionDenied:
