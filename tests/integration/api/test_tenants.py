@@ -309,7 +309,7 @@ async def test_no_other_header_says_who_calls(header: str) -> None:
         "*",
         "",
         "A" * 300,
-        "аnn",
+        "\u0430nn",
         "{}",
         "research/secret-project",
     ],
