@@ -221,13 +221,9 @@ class Api:
         headers = {"User-Agent": USER_AGENT}
         async with self._credentials():
             await api.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, None)
-        rest = api.rest_client
-        if rest.pool_manager is None:
-            rest.pool_manager = rest._create_pool_manager()
-        session: aiohttp.ClientSession = rest.pool_manager
         url = api.configuration.host.replace("http", "ws", 1) + request.path
         async with asyncio.timeout(REQUEST_DEADLINE_S):
-            return await session.ws_connect(
+            return await _session(api).ws_connect(
                 f"{url}?{urlencode(query)}",
                 headers=headers,
                 protocols=CHANNELS,
@@ -284,17 +280,17 @@ class Api:
             await api.update_params_for_auth(headers, [], ["BearerToken"], request.path, request.method, request.body)
         url = api.configuration.host + request.path
         try:
-            answer = await api.rest_client.request(
+            return await _session(api).request(
                 request.method,
                 f"{url}?{urlencode(request.query)}" if request.query else url,
                 headers=headers,
-                body=request.body,
-                _request_timeout=limits,
+                data=None if request.body is None else msgspec.json.encode(request.body),
+                timeout=limits,
+                proxy=api.configuration.proxy,
+                proxy_headers=api.configuration.proxy_headers,
             )
         except (RuntimeError, AssertionError) as error:  # so it says that `close` came between, or new credentials
             raise aiohttp.ClientConnectionError(str(error) or "the connections were closed") from error
-        response: aiohttp.ClientResponse = answer.response
-        return response
 
     # ---- credentials --------------------------------------------------------------------------------------
 
@@ -344,6 +340,15 @@ class Api:
         except (aiohttp.ClientError, ssl.SSLError, OSError) as error:
             said = " ".join(str(error).split()) or type(error).__name__
             raise ClusterUnavailable(f"{self._access}: {what}: {said}") from error
+
+
+def _session(api: client.ApiClient) -> aiohttp.ClientSession:
+    """The library's connections, without what it does to each request."""
+    rest = api.rest_client
+    if rest.pool_manager is None:
+        rest.pool_manager = rest._create_pool_manager()
+    session: aiohttp.ClientSession = rest.pool_manager
+    return session
 
 
 async def _configuration(access: Access) -> client.Configuration:
