@@ -20,7 +20,17 @@ from hanse.model.attach import Heartbeat, Hello, Refusal, Settings, Welcome
 from hanse.model.desired import Binding, BoundSet, Desired, DesiredAction
 from hanse.model.detail import DetailReply, DetailRequest, Question
 from hanse.model.fence import Epoch, GangKey
-from hanse.model.ids import Attempt, FlavorName, JobId, Part, PoolName, QueueName, ReplicaId
+from hanse.model.ids import (
+    JOB_HASH_CHARS,
+    QUEUE_UID_CHARS,
+    Attempt,
+    FlavorName,
+    JobId,
+    Part,
+    PoolName,
+    QueueName,
+    ReplicaId,
+)
 from hanse.model.job import JobSpec, PodSet
 from hanse.model.queue import Flavor
 from hanse.model.report import Acknowledged, GangReport, GangStatus, Reports
@@ -53,7 +63,14 @@ def spec_bytes(pods: int) -> bytes:
 
 
 def key(job: str = "j", attempt: int = 1) -> GangKey:
-    return GangKey(JobId(job), Attempt(attempt), Part(0))
+    """Of a job whose id begins with that word; a replica takes reports on nothing else."""
+    return GangKey(job_id_of(job), Attempt(attempt), Part(0))
+
+
+def job_id_of(word: str) -> JobId:
+    """An id that begins with a word of letters and digits."""
+    letters = word.ljust(QUEUE_UID_CHARS + JOB_HASH_CHARS, "0")
+    return JobId(f"{letters[:QUEUE_UID_CHARS]}-{letters[QUEUE_UID_CHARS:]}")
 
 
 class Puppet:
