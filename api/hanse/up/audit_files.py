@@ -18,8 +18,9 @@ import re
 from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -82,7 +83,7 @@ class FileAudit:
     def note(self, record: AuditRecord) -> None:
         """Keep a record; returns at once, and never raises."""
         self._last_ms = max(self._last_ms, self._clock.now_ms())
-        line = line_of(replace(record, at_ms=self._last_ms, replica=self._replica))
+        line = line_of(record, self._last_ms, self._replica)
         if self._waiting_bytes + len(line) > WAITING_BYTES_MAX:
             metrics.AUDIT_LOST.add(1)
             return
@@ -235,12 +236,33 @@ def lines_backwards(file: int) -> Iterator[bytes]:
         yield rest
 
 
-def line_of(record: AuditRecord) -> bytes:
-    """A record as its line has it; what is empty is left out. The time comes first: who scans looks at it alone."""
-    at = datetime.fromtimestamp(record.at_ms / 1_000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    values = {field.name: getattr(record, field.name) for field in fields(record)}
-    said = {name: value for name, value in values.items() if value and name != "at_ms"}
-    return orjson.dumps({"at_ms": record.at_ms, "at": at, **said}) + b"\n"
+def line_of(record: AuditRecord, at_ms: int, replica: str) -> bytes:
+    """A record as its line has it, written down then by that replica; what is empty is left out. The time comes
+    first: who scans looks at it alone. Fields are named one by one, as there may be thousands of records in a second.
+    """
+    said = {
+        "kind": record.kind.value,
+        "who": record.who,
+        "verb": record.verb,
+        "queue": record.queue,
+        "jobs": record.jobs,
+        "pool": record.pool,
+        "attempt": record.attempt,
+        "outcome": record.outcome,
+        "reason": record.reason,
+        "message": record.message,
+        "request_id": record.request_id,
+        "address": record.address,
+        "revision": record.revision,
+        "replica": replica,
+    }
+    at = f"{_second(at_ms // 1_000)}.{at_ms % 1_000:03d}Z"
+    return orjson.dumps({"at_ms": at_ms, "at": at, **{name: value for name, value in said.items() if value}}) + b"\n"
+
+
+@lru_cache(maxsize=4)
+def _second(at_s: int) -> str:
+    return datetime.fromtimestamp(at_s, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 _TIME: Final = re.compile(rb'\{"at_ms":(\d{1,16}),')

@@ -2,6 +2,7 @@
 
 import json
 import os
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -234,7 +235,8 @@ def test_a_record_is_what_its_line_says() -> None:
         at_ms=5,
         replica="r1",
     )
-    assert record_of(line_of(whole)) == whole
+    assert record_of(line_of(whole, 5, "r1")) == whole
+    assert set(json.loads(line_of(whole, 5, "r1"))) <= {"at", *(field.name for field in fields(AuditRecord))}
 
 
 def test_logs_of_replicas_become_one_as_far_as_all_were_looked_through() -> None:

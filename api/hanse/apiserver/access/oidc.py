@@ -9,7 +9,7 @@ import json
 import logging
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import jwt
@@ -70,11 +70,19 @@ class Key:
     Attributes:
         kid: "" if it has none.
         algorithms: that fit it.
+        made: what checks signatures, by algorithm, once it was needed.
     """
 
     kid: str
     algorithms: frozenset[str]
     data: Mapping[str, Any]
+    made: dict[str, jwt.PyJWK] = field(default_factory=dict, compare=False)
+
+    def checks(self, algorithm: str) -> jwt.PyJWK:
+        """What checks signatures. Raises whatever the library makes of it for a key that is none."""
+        if algorithm not in self.made:
+            self.made[algorithm] = jwt.PyJWK(dict(self.data), algorithm)
+        return self.made[algorithm]
 
 
 Keys = tuple[Key, ...]
@@ -117,7 +125,7 @@ def _key(data: object) -> Key | None:
 
 def _usable(key: Key) -> bool:
     try:
-        bits = getattr(jwt.PyJWK(dict(key.data), min(key.algorithms)).key, "key_size", 0)
+        bits = getattr(key.checks(min(key.algorithms)).key, "key_size", 0)
     except Exception:
         log.warning("issuer_key_left_out", extra={"kid": key.kid})
         return False
@@ -158,7 +166,7 @@ class OidcTokens:
         try:
             return jwt.decode(
                 token,
-                jwt.PyJWK(dict(key.data), algorithm),
+                key.checks(algorithm),
                 algorithms=[algorithm],
                 audience=list(terms.audiences),
                 issuer=terms.issuer,
