@@ -26,9 +26,13 @@ from hanse.kit.trust.shown import shown_by
 from hanse.kit.trust.token import JoinToken
 from hanse.link.v1 import link_pb2
 from hanse.model.errors import HanseError
+from hanse.scheduler.core.plan import run_cycle
+from hanse.scheduler.core.snapshot import Limits
 from hanse.shape import ShapeError, decode, encode
 from hanse.wire.summary import summary_from_bytes
 from tests.property.test_hostile import AUTHORITY, CONVERTERS, OSLO, REQUEST, SHAPE
+from tests.unit.scheduler.worlds import H100, NONCE, job, pending, world
+from tests.unit.scheduler.worlds import request as request_of
 from tests.unit.scheduler_shell.test_peers import FEDERATION, POOL, taker
 
 DEEP: Final = 4
@@ -129,6 +133,19 @@ def shape(rng: random.Random) -> bytes:
     return body
 
 
+def plan(rng: random.Random) -> bytes:
+    """A shape that can be read is planned for, beside an honest one, whatever it says."""
+    body = harmed(rng, SHAPE)
+    with suppress(ShapeError):
+        found = world({"p0": decode(body), "honest": decode(SHAPE)}, {H100: 640})
+        wants = [request_of(1), request_of(3), request_of(7)]
+        jobs = [(job(n, want), want) for n, want in enumerate(wants, start=1)]
+        service = pending(one for one, _ in jobs).service({})
+        classes = {one.class_hash: want for one, want in jobs}
+        run_cycle(found.snapshot(now_s=0.0, nonce=NONCE), service, classes, Limits(), rng)
+    return body
+
+
 def bus(rng: random.Random) -> bytes:
     summary = link_pb2.Summary()
     fill(rng, summary)
@@ -173,6 +190,7 @@ def small(rng: random.Random) -> bytes:
 TRIED: Final = {
     **{name: convert(name) for name in CONVERTERS},
     "shape": shape,
+    "plan": plan,
     "bus": bus,
     "csr": request,
     "certificate": certificate,

@@ -17,6 +17,8 @@ class Certificates:
         self.server_cert, self.server_key = _write(authority.issue_cert("127.0.0.1", "localhost"), folder, "server")
         client = authority.issue_cert("hanse@client", common_name="hanse")
         self.client_cert, self.client_key = _write(client, folder, "client")
+        agent = authority.issue_cert("oslo@client", common_name="oslo")
+        self.agent_cert, self.agent_key = _write(agent, folder, "agent")
         self.other_cert, self.other_key = _write(stranger.issue_cert("other@client"), folder, "other")
 
     def etcd_flags(self) -> list[str]:

@@ -158,6 +158,23 @@ async def test_a_certificate_names_the_user(certificates: Certificates) -> None:
         await store.close()
 
 
+async def test_a_certificate_of_somebody_else_gets_nothing(certificates: Certificates) -> None:
+    """Such as an agent's, where etcd believes the same authority as the links do."""
+    with etcd_servers(certificates=certificates) as servers:
+        operator = Operator(servers)
+        operator.add_user("hanse", PASSWORD, "")
+        operator.enable_auth("root")
+        mine = await EtcdStore.open(servers.options())
+        await put(mine, "secret")
+        options = replace(servers.options(), cert=certificates.agent_cert, key=certificates.agent_key)
+        with pytest.raises(StoreUnavailable, match="permission denied"):
+            await EtcdStore.open(options, deadline_s=SOON_S)
+        kept = await get(mine, "secret")
+        assert kept is not None
+        assert kept.value == b"v"
+        await mine.close()
+
+
 async def test_two_clusters_are_not_taken_for_one(one: EtcdServers, guarded: EtcdServers) -> None:
     """The member that answers first decides; a stranger is never asked for anything."""
     endpoints = (*one.endpoints, *guarded.endpoints)

@@ -103,6 +103,28 @@ async def test_tls_with_certificates_of_both_sides(private: Broker, certificates
         assert (await one(subscription)).payload == bytes(16_000)
 
 
+async def test_files_are_read_whenever_a_client_connects(
+    private: Broker, certificates: Certificates, tmp_path: Path
+) -> None:
+    """So that certificates can be renewed under a bus that runs."""
+    mine, cert, key = certificates, tmp_path / "cert.pem", tmp_path / "key.pem"
+
+    def renew(of_cert: Path, of_key: Path) -> None:
+        cert.write_bytes(of_cert.read_bytes())
+        key.write_bytes(of_key.read_bytes())
+
+    renew(mine.other_cert, mine.other_key)
+    bus = secure(private, mine.ca, cert, key)
+    with pytest.raises(BusUnavailable):
+        await bus.connect("a")
+    renew(mine.client_cert, mine.client_key)
+    async with client(bus, "a") as a:
+        key.write_bytes(mine.other_key.read_bytes())  # half renewed
+        with pytest.raises(BusUnavailable, match="cannot be used"):
+            await bus.connect("b")
+        await a.publish("t", b"still there")
+
+
 async def test_a_broker_that_a_stranger_vouches_for_is_refused(private: Broker, certificates: Certificates) -> None:
     mine = certificates
     with pytest.raises(BusUnavailable, match=r"(?i)certificate verify failed"):

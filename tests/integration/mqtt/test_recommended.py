@@ -2,18 +2,24 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trustme
 
-from hanse.bus.contract import BusClosed, Will
+from hanse.bus.contract import BusClosed, BusUnavailable, Will
 from hanse.bus.mqtt import MqttBus
+from hanse.kit.tls import Identity, Kind, TlsFiles
+from hanse.kit.trust.asking import checked_request, new_request
+from hanse.kit.trust.authority import begin
+from hanse.kit.trust.files import write_issued
 from hanse.wire.summary import pool_topics, presence_topic, summary_topic
 from tests.arch.tree import ROOT
 from tests.contract.bus_contract.test_bus import client, ends, one, until
 from tests.services.mosquitto import Broker, mosquitto
+from tests.unit.scheduler_shell.puppet import CLOCK
 
 PAGE = ROOT / "docs" / "reference" / "mqtt.md"
 
@@ -42,11 +48,48 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def broker(folder: Path) -> Iterator[Broker]:
+def broker(folder: Path, ours: Path) -> Iterator[Broker]:
     text = block("conf").replace("/etc/mosquitto/hanse", str(folder))
     lines = [line for line in text.splitlines() if not line.startswith("listener")]
     with mosquitto(lines=[*lines, "user root"]) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> Path:
+    """Certificates as `hanse ca issue` and `hanse join` make them, by an authority that the broker believes too."""
+    made = begin(folder / "hanse-ca.pem", folder / "hanse-ca-key.pem", "hanse", now_ms=CLOCK.now_ms())
+    with (folder / "ca.pem").open("ab") as believed:
+        believed.write(made.certificate)
+    for kind, name in ((Kind.AGENT, "p1"), (Kind.REPLICA, "r0"), (Kind.USER, "p1-user"), (Kind.USER, "hanse-global")):
+        identity = Identity(kind, name)
+        key, request = new_request(identity)
+        public = checked_request(request, identity)
+        issued = made.sign(public, identity, now_ms=CLOCK.now_ms(), lifetime_s=600)
+        own = folder / f"hanse-{kind}-{name}.pem"
+        write_issued(TlsFiles(None, own, own), issued, key)
+    return folder
+
+
+def own(broker: Broker, folder: Path, name: str) -> MqttBus:
+    file = folder / f"hanse-{name}.pem"
+    return MqttBus(replace(broker.options, tls=True, ca=folder / "ca.pem", cert=file, key=file))
+
+
+async def test_certificates_of_our_own_authority_are_known_to_the_broker(ours: Path, broker: Broker) -> None:
+    """An agent's is its pool, a replica's hears all, and a user's is neither, whatever name the user chose."""
+    async with client(own(broker, ours, "replica-r0"), "replica") as replica:
+        heard = await replica.subscribe(pool_topics("f"))
+        for name, topic, payload in (
+            ("user-p1-user", "p1", b"a user's"),
+            ("user-hanse-global", "p1", b"a user's"),
+            ("agent-p1", "p2", b"forged"),
+            ("agent-p1", "p1", b"mine"),
+        ):
+            with suppress(BusUnavailable):  # a name that the broker takes for nobody's
+                async with client(own(broker, ours, name), name) as sender:
+                    await sender.publish(summary_topic("f", topic), payload)
+        assert [message.payload for message in await until(heard, ends(b"mine"))] == [b"mine"]
 
 
 def known_as(broker: Broker, folder: Path, name: str) -> MqttBus:
