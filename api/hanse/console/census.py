@@ -5,7 +5,6 @@ spends a twentieth of one core on it and no more, whoever looks.
 """
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,8 +13,8 @@ from hanse.apiserver.access.rights import Access
 from hanse.apiserver.context import CallContext
 from hanse.console.desk import Desk
 from hanse.console.forms import Form, queue_form
-from hanse.console.hub import same_rights
 from hanse.console.limits import CENSUS_AGE_MIN_S, CENSUS_REST
+from hanse.console.sight import same_sight
 from hanse.kit.clock import Clock
 from hanse.model.errors import NotFound
 from hanse.model.names import quoted
@@ -32,10 +31,6 @@ class _Counted:
     until_s: float
     access: Access
 
-    def serves(self, ctx: CallContext, now_s: float) -> bool:
-        """Whether it is fresh, and was counted for the same rights."""
-        return now_s < self.until_s and same_rights(self.access, ctx.access)
-
 
 class Census:
     """The queues that each caller may see."""
@@ -43,19 +38,21 @@ class Census:
     def __init__(self, desk: Desk, clock: Clock) -> None:
         self._desk = desk
         self._clock = clock
-        self._known: OrderedDict[str, _Counted] = OrderedDict()
+        self._known: list[_Counted] = []
         self._turn = asyncio.Lock()
 
     async def queues(self, ctx: CallContext) -> Form:
         """All of them, as they were a moment ago."""
-        known = self._known.get(ctx.principal)
-        if known is not None and known.serves(ctx, self._clock.monotonic()):
-            return known.form
+        known = self._fresh(ctx)
+        if known is not None:
+            return known
         async with self._turn:
-            known = self._known.get(ctx.principal)
-            if known is not None and known.serves(ctx, self._clock.monotonic()):
-                return known.form
-            return await self._count(ctx)
+            return self._fresh(ctx) or await self._count(ctx)
+
+    def _fresh(self, ctx: CallContext) -> Form | None:
+        now_s = self._clock.monotonic()
+        self._known = [one for one in self._known if now_s < one.until_s]
+        return next((one.form for one in self._known if same_sight(one.access, ctx.access)), None)
 
     async def queue(self, ctx: CallContext, name: str) -> Form:
         """One of them. Raises NotFound: reason QUEUE_NOT_FOUND, also for one that the caller does not see."""
@@ -79,8 +76,5 @@ class Census:
         ended_s = self._clock.monotonic()
         form: Form = {"queues": queues, "at": self._clock.now_ms(), "more": bool(request.page_token)}
         rest_s = max(CENSUS_AGE_MIN_S, (ended_s - begun_s) * CENSUS_REST)
-        self._known[ctx.principal] = _Counted(form, ended_s + rest_s, ctx.access)
-        self._known.move_to_end(ctx.principal)
-        while len(self._known) > CALLERS_KEPT_MAX:
-            self._known.popitem(last=False)
+        self._known = [*self._known, _Counted(form, ended_s + rest_s, ctx.access)][-CALLERS_KEPT_MAX:]
         return form

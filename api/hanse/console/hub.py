@@ -1,8 +1,8 @@
-"""What one caller follows: the pools, what happens, and how the federation is; shared by all streams of that caller.
+"""What callers follow: the pools, what happens, and how the federation is; shared by all who see the same.
 
-A hub asks the API's services with its caller's own rights, so it can know nothing that they may not see, and however
-many pages they have open, the federation is asked once. Nothing is queued for a page: it has a cursor, and takes what
-is newer than that in frames of bounded size. A page that is slow, or comes back, gets the newest state of what
+A hub asks the API's services with the rights of one of its callers, so it can know nothing that they may not see, and
+however many pages are open, the federation is asked once. Nothing is queued for a page: it has a cursor, and takes
+what is newer than that in frames of bounded size. A page that is slow, or comes back, gets the newest state of what
 changed meanwhile; if it was away for longer than what is remembered, everything anew.
 """
 
@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from hanse.api.v1 import event_service_pb2, pool_pb2, pool_service_pb2, server_service_pb2
-from hanse.apiserver.access.rights import Access
 from hanse.apiserver.context import CallContext
 from hanse.apiserver.failures import told
 from hanse.console.access import denied
@@ -24,7 +23,10 @@ from hanse.console.forms import EVENT_COLUMNS, POOL_COLUMNS, Form, event_row, po
 from hanse.console.limits import (
     EVENTS_KEPT_MAX,
     EVENTS_PER_FRAME_MAX,
+    FRAME_INTERVAL_S,
+    HUBS_MAX,
     LINGER_S,
+    POOL_REST_S,
     REMOVED_KEPT_MAX,
     RETRY_S,
     ROWS_PER_FRAME_MAX,
@@ -32,6 +34,7 @@ from hanse.console.limits import (
     STREAMS_MAX,
     STREAMS_PER_CALLER_MAX,
 )
+from hanse.console.sight import same_sight
 from hanse.model.errors import HanseError, ResourceExhausted
 from hanse.wire.json import Json
 
@@ -62,11 +65,14 @@ class Hub:
     """Follows for one caller while somebody looks.
 
     Args:
+        ctx: of one of those who follow; all of them see the same.
         nonce: tells this hub from another that a page may have followed before.
+        hubs: how many there are, all of which cost the same event loop.
     """
 
-    def __init__(self, desk: Desk, ctx: CallContext, nonce: str) -> None:
+    def __init__(self, desk: Desk, ctx: CallContext, nonce: str, hubs: Callable[[], int] = lambda: 1) -> None:
         self.nonce = nonce
+        self._hubs = hubs
         self.streams = 0
         self._desk = desk
         self.ctx = ctx
@@ -182,6 +188,7 @@ class Hub:
                 gone, first = [name for name in self._pools if name not in there], False
             self._take_pools(response, gone)
             self._tell()
+            await asyncio.sleep(max(FRAME_INTERVAL_S, POOL_REST_S * len(self._pools) * self._hubs()))
 
     def _take_pools(self, response: pool_service_pb2.WatchPoolsResponse, gone: list[str]) -> None:
         for name in gone:
@@ -247,56 +254,56 @@ class Places:
             self._open += Counter()  # without those that have none
 
 
-def same_rights(one: Access, other: Access) -> bool:
-    """Whether two callers may see the same, however long each of them is known."""
-    return replace(one, expires_s=0) == replace(other, expires_s=0)
-
-
 class Hubs:
     """The hubs of all callers; each ends a while after its last stream."""
 
     def __init__(self, desk: Desk, nonce: Callable[[], str]) -> None:
         self._desk = desk
         self._nonce = nonce
-        self._hubs: dict[str, Hub] = {}
-        self._ending: dict[str, asyncio.TimerHandle] = {}
+        self._hubs: dict[Hub, asyncio.TimerHandle | None] = {}  # with the timer of those that are about to end
         self._closing: set[asyncio.Task[None]] = set()
         self.places = Places(STREAMS_MAX, STREAMS_PER_CALLER_MAX)
 
     @asynccontextmanager
     async def stream(self, ctx: CallContext) -> AsyncIterator[Hub]:
-        """The caller's hub, for one stream. Raises ResourceExhausted."""
+        """The hub of all who see what the caller sees, for one stream. Raises ResourceExhausted."""
         with self.places.one(ctx.principal):
-            hub = self._hubs.get(ctx.principal)
-            if hub is not None and not same_rights(hub.ctx.access, ctx.access):
-                self._end(ctx.principal)  # its streams end as soon as they look who reads them
-                hub = None
-            if hub is None:
-                hub = self._hubs[ctx.principal] = Hub(self._desk, replace(ctx, deadline_s=None), self._nonce())
-            if (timer := self._ending.pop(ctx.principal, None)) is not None:
+            hub = self._hub(ctx)
+            if (timer := self._hubs[hub]) is not None:
                 timer.cancel()
-            hub.start()
+            self._hubs[hub] = None
             hub.streams += 1
             try:
                 yield hub
             finally:
                 hub.streams -= 1
-                if not hub.streams and self._hubs.get(ctx.principal) is hub:
-                    loop = asyncio.get_running_loop()
-                    self._ending[ctx.principal] = loop.call_later(LINGER_S, self._end, ctx.principal)
+                if not hub.streams and hub in self._hubs:
+                    self._hubs[hub] = asyncio.get_running_loop().call_later(LINGER_S, self._end, hub)
 
-    def _end(self, principal: str) -> None:
-        self._ending.pop(principal, None)
-        hub = self._hubs.pop(principal, None)
-        if hub is not None:
-            task = asyncio.create_task(hub.close(), name="console-hub-end")
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+    def _hub(self, ctx: CallContext) -> Hub:
+        known = next((hub for hub in self._hubs if same_sight(hub.ctx.access, ctx.access)), None)
+        if known is not None:
+            return known
+        if len(self._hubs) >= HUBS_MAX:
+            raise ResourceExhausted(
+                "too many callers with rights of their own look; try later", reason="TOO_MANY_HUBS"
+            )
+        hub = Hub(self._desk, replace(ctx, deadline_s=None), self._nonce(), lambda: len(self._hubs))
+        self._hubs[hub] = None
+        hub.start()
+        return hub
+
+    def _end(self, hub: Hub) -> None:
+        self._hubs.pop(hub, None)
+        task = asyncio.create_task(hub.close(), name="console-hub-end")
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     async def close(self) -> None:
         """End all."""
-        for timer in self._ending.values():
-            timer.cancel()
-        for hub in self._hubs.values():
+        for hub, timer in list(self._hubs.items()):
+            if timer is not None:
+                timer.cancel()
             await hub.close()
+        self._hubs.clear()
         await asyncio.gather(*self._closing, return_exceptions=True)

@@ -20,8 +20,9 @@ from hanse.apiserver.context import CallContext
 from hanse.apiserver.failures import told
 from hanse.console.access import Entry
 from hanse.console.desk import Desk
-from hanse.console.hub import Cursor, Hub, Hubs, same_rights
+from hanse.console.hub import Cursor, Hub, Hubs
 from hanse.console.limits import FRAME_INTERVAL_S, HEARTBEAT_S, LOG_TAIL_DEFAULT, RIGHTS_LOOK_S, STREAM_LIFE_S
+from hanse.console.sight import same_rights
 from hanse.kit.clock import Clock
 from hanse.kit.tasks import close_iterator
 from hanse.model.errors import InvalidArgument, Unavailable

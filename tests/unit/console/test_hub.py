@@ -1,7 +1,6 @@
 """What pages follow: deltas from a cursor, bounded frames, resuming, and who may follow how much."""
 
 import asyncio
-import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -9,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from hanse.apiserver.access.rights import Access, Grant
+from hanse.apiserver.access.verbs import Role, Verb
 from hanse.apiserver.context import CallContext
 from hanse.console import hub as hub_module
 from hanse.console.desk import Desk
@@ -121,12 +122,33 @@ async def test_a_cursor_of_another_hub_begins_anew() -> None:
         assert cursor_of(text, "abc") == Cursor()
 
 
-async def test_all_streams_of_a_caller_share_a_hub_and_others_do_not() -> None:
+VIEWER = Grant(Role.VIEWER, "vision", frozenset({Verb.VIEW}))
+
+
+def caller(name: str, *grants: Grant, expires_s: int = 0) -> CallContext:
+    return CallContext(name, access=Access(name, grants=grants, expires_s=expires_s))
+
+
+async def test_all_who_see_the_same_share_a_hub_and_others_do_not() -> None:
     async with stage(pool("oslo", 1, 1)) as on:
-        hubs = Hubs(Desk(on.api), lambda: f"{random.Random(1).getrandbits(32)}")
-        async with hubs.stream(CTX) as one, hubs.stream(CTX) as two, hubs.stream(CallContext("bob")) as other:
+        hubs = Hubs(Desk(on.api), lambda: "n")
+        ann, bob = caller("ann", VIEWER, expires_s=9), caller("bob", VIEWER)
+        async with hubs.stream(ann) as one, hubs.stream(bob) as two, hubs.stream(caller("eve")) as other:
             assert one is two
             assert other is not one
+        async with hubs.stream(ann) as again:
+            assert again is one  # it lingers
+        await hubs.close()
+
+
+async def test_hubs_have_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "HUBS_MAX", 1)
+    async with stage(pool("oslo", 1, 1)) as on:
+        hubs = Hubs(Desk(on.api), lambda: "n")
+        async with hubs.stream(caller("ann", VIEWER)):
+            with pytest.raises(ResourceExhausted):
+                async with hubs.stream(caller("eve")):
+                    pass
         await hubs.close()
 
 
