@@ -30,8 +30,8 @@ HEARTBEAT_S: Final = 10.0
 STATUS_INTERVAL_S: Final = 2.0
 HUBS_MAX: Final = 64
 POOL_REST_S: Final = 0.0006
-"""Twenty times what it costs to look whether a pool has changed. After a look at all of them nobody looks for so long,
-so that following a fleet of any size takes a twentieth of the event loop at most."""
+"""Twenty times what it costs to look whether a pool has changed. After a look at all of them nobody looks for so
+long, so that following a fleet of any size takes a twentieth of the event loop at most."""
 
 RETRY_S: Final = 1.0
 LINGER_S: Final = 20.0
