@@ -29,11 +29,13 @@ AWAY = 'db_client_operation_duration_seconds_count{hanse_outcome="unavailable"}'
 LEFT = 'hanse_certificate_left_seconds{hanse_certificate_whose="own", instance="r0"}'
 LIFETIME = 'hanse_certificate_lifetime_seconds{hanse_certificate_whose="own", instance="r0"}'
 AUTHORITY_LEFT = 'hanse_certificate_left_seconds{hanse_certificate_whose="authority", instance="r0"}'
+TWICE = 'hanse_link_refusals_total{hanse_refusal="ALREADY_ATTACHED"}'
 WELL = {
     "hanse_roots_held": f"4x{HOUR}",
     f"hanse_pool_summary_age_seconds{{{POOL}}}": f"5x{HOUR}",
     ATTACHED: f"1x{HOUR}",
     'hanse_link_fenced_total{hanse_fence="attach"}': f"3x{HOUR}",
+    TWICE: f"0x30 8x{HOUR}",
     USABLE: f"95x{HOUR}",
     UNUSABLE: f"5x{HOUR}",
     CONFLICT: f"0+10x{HOUR}",
@@ -59,7 +61,7 @@ FAULTS: dict[str, dict[str, str | None]] = {
     "HanseNothingHeld": {"hanse_roots_held": f"0x{HOUR}"},
     "HansePoolStale": {f"hanse_pool_summary_age_seconds{{{POOL}}}": f"5x10 0+60x{HOUR}"},
     "HanseAgentDetached": {ATTACHED: f"1x10 0x{HOUR}"},
-    "HanseAgentTwice": {'hanse_link_fenced_total{hanse_fence="attach"}': f"0+4x{HOUR}"},
+    "HanseAgentTwice": {TWICE: f"0+15x{HOUR}"},
     "HanseNodesUnusable": {UNUSABLE: f"30x{HOUR}"},
     "HanseConflicts": {CONFLICT: f"0+400x{HOUR}"},
     "HanseRefusals": {'hanse_refusals_total{hanse_reason="SHAPE"}': f"0+100x{HOUR}"},
