@@ -33,6 +33,17 @@ services: ## bring etcd, mosquitto, Prometheus and Chromium, which tests start (
 test: setup services ## run every test; TESTS=… narrows it: paths or pytest options
 	@$(BIN)/python -m pytest $(TESTS)
 
+# What operating it rests on: telemetry, dashboards, alerts, the console, the door, and a life of years.
+OPERATIONS := tests/unit/operations tests/unit/console tests/integration/telemetry tests/integration/console \
+	tests/integration/api tests/integration/test_access_processes.py tests/integration/test_tls_processes.py \
+	tests/integration/test_joining.py tests/integration/test_leaving.py tests/integration/test_restoring.py \
+	tests/integration/test_upgrade.py tests/integration/test_tutorials.py
+
+.PHONY: test-operations
+test-operations: setup services ## test what operates it: telemetry, alerts, console, door, upgrades; with Go the chart and Jaeger too
+	@$(BIN)/python -m pytest $(OPERATIONS)
+	@if e2e/tools/find-go; then e2e/tools/build kubernetes kwok helm jaeger && $(BIN)/python -m pytest e2e/test_chart.py e2e/test_rights.py e2e/test_jaeger.py; fi
+
 .PHONY: e2e-tools
 e2e-tools: setup ## build a real Kubernetes control plane and controllers from pinned Go modules; KUBEBUILDER_ASSETS names one that is there
 	@e2e/tools/build kubernetes kwok helm kind jobset training-operator kueue
