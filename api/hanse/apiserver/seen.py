@@ -1,8 +1,8 @@
 """What of pools, explanations and the federation's standing a tenant is told. Pure.
 
 A tenant, who has roles in some queues only, sees the pools that have a flavor which those queues may use: what they
-are, how they are, what is free there; without what others do there (gangs) or have written about it (reasons). Nodes
-are told of the own placement alone, replicas and roots not at all, since a root is a queue or a cohort. Whoever views
+are, how they are, what is free there, and why an operator has closed them; without what others do there. Nodes are
+told of the own placement alone, replicas and roots not at all, since a root is a queue or a cohort. Whoever views
 the federation sees everything.
 """
 
@@ -51,7 +51,6 @@ def _told(access: Access, view: PoolView) -> PoolView:
         gangs=0,
         held_gangs=0,
         stopping_gangs=0,
-        cordon_reason="",
         shape=view.shape if len(flavors) == len(view.flavors) else None,
         largest_whole=view.largest_whole if len(flavors) == len(view.flavors) else None,
     )

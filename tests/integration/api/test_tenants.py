@@ -95,7 +95,7 @@ async def tenants() -> AsyncIterator[Tenants]:
     tokens = parse_tokens("\n".join(f"{name} {token}" for name, token in TOKENS.items()))
     details = WrittenDetails(NodesAnswer(()), {PoolName("oslo"): ("node n17 is full",)})
     pools = [
-        replace(pool("oslo", 2, 2), gangs=7, held_gangs=2, stopping_gangs=1, cordon_reason="for eve's sake"),
+        replace(pool("oslo", 2, 2), gangs=7, held_gangs=2, stopping_gangs=1, cordon_reason="new switches"),
         pool("rome", 1, 1, flavor=A100),
     ]
     async with served(callers=Callers(lambda: tokens, lambda: POLICY), pools=pools, details=details) as at:
@@ -217,7 +217,7 @@ async def test_a_tenant_learns_of_pools_what_is_free_and_not_who_is_there() -> N
     async with tenants() as at:
         listed = await at.call("eve", "hanse.api.v1.PoolService/ListPools", pool_service_pb2.ListPoolsRequest())
         [oslo, rome] = listed[2][0].pools  # type: ignore[attr-defined]
-        assert (oslo.name, oslo.cordon_reason, oslo.free_gpus) == ("oslo", "", 32)
+        assert (oslo.name, oslo.cordon_reason, oslo.free_gpus) == ("oslo", "new switches", 32)
         assert (oslo.gangs, oslo.held_gangs, oslo.stopping_gangs) == (0, 0, 0)
         assert rome.name == "rome"
         listed = await at.call("adm", "hanse.api.v1.PoolService/ListPools", pool_service_pb2.ListPoolsRequest())
