@@ -162,7 +162,7 @@ async def up(folder: Path) -> AsyncIterator[Up]:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 async def test_up_starts_again_what_dies_and_stops_everything_when_told(tmp_path: Path) -> None:
     async with up(tmp_path) as found:
-        assert set(found.first) == {"address", "store", "replicas", "clusters", "state"}
+        assert set(found.first) == {"address", "store", "replicas", "clusters", "state", "console"}
         before = found.children()
         assert sorted(name.split()[0] for name in before) == ["agent", "agent", "global", "global", "sim-cluster"]
         async with AsyncClient(str(found.first["address"]), token="") as client:
