@@ -241,6 +241,32 @@ QUEUES: Final = Board(
             ),
         ),
         Row(
+            "Usage",
+            (
+                Panel(
+                    "GPUs in use by queue",
+                    "GPU-seconds of attempts that ended, a second: long runs show when they end.",
+                    (
+                        Line(
+                            f"sum by (hanse_queue) (rate(hanse_usage_gpu_duration_seconds_total[{RATE}]))",
+                            "{{hanse_queue}}",
+                        ),
+                    ),
+                ),
+                Panel(
+                    "GPUs in use by flavor and pool",
+                    "The same.",
+                    (
+                        Line(
+                            "sum by (hanse_flavor, hanse_pool) "
+                            f"(rate(hanse_usage_gpu_duration_seconds_total[{RATE}]))",
+                            "{{hanse_flavor}} in {{hanse_pool}}",
+                        ),
+                    ),
+                ),
+            ),
+        ),
+        Row(
             "Calls",
             (
                 Panel(

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from hanse.model.ids import JobId
-from hanse.scheduler.shell.departures import ArchiveFailed, EndedJob
+from hanse.scheduler.shell.departures import ArchiveFailed
+from hanse.scheduler.shell.ended import EndedJob
 from tests.sim.weather import Weather
 
 FULL_P: Final = 0.2

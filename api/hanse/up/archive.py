@@ -22,7 +22,8 @@ from hanse.api.v1 import job_spec_pb2
 from hanse.apiserver.job_messages import job_message
 from hanse.apiserver.rows import UNREADABLE, Found, Head, JobRow
 from hanse.kit.clock import Clock
-from hanse.scheduler.shell.departures import ArchiveFailed, EndedJob
+from hanse.scheduler.shell.departures import ArchiveFailed
+from hanse.scheduler.shell.ended import EndedJob
 from hanse.store.schema import SpecEnvelope
 from hanse.up.line_files import append_lines
 from hanse.wire.json import Json, message_to_json

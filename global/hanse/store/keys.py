@@ -35,14 +35,16 @@ HOLDERS: Final = "holders/"
 REPLICAS: Final = "replicas/"
 REQUESTS: Final = "requests/"
 TOKENS: Final = "tokens/"
+USAGE: Final = "usage/"
+USAGE_DAMAGED: Final = "usage-damaged/"
 INCARNATION: Final = "meta/incarnation"
 SLOTS: Final = "meta/slots"
 FEDERATION: Final = "meta/federation"
 HISTORY: Final = "meta/history"
 
 # One range holds all that a replica follows: attached, barred, bindings, cohorts, flavors, grants, holders, meta,
-# pools with their heads, priorities, queues, replicas. Requests, specs, states and tokens sort after it. One watch
-# over the range is ordered by revision, so a head and the binding that bumped it are always seen together.
+# pools with their heads, priorities, queues, replicas. Requests, specs, states, tokens, usage sort after it. One
+# watch over the range is ordered by revision, so a head and the binding that bumped it are always seen together.
 FOLLOWED_START: Final = ATTACHED
 FOLLOWED_END: Final = REQUESTS
 
@@ -155,6 +157,26 @@ def replica(replica_id: ReplicaId) -> str:
 
 def request(principal: str, request_id: str) -> str:
     return f"{REQUESTS}{principal}/{request_id}"
+
+
+def usage(month: str, uid: QueueUid) -> str:
+    """What jobs of a queue that have left the store used in a month, `YYYY-MM`."""
+    return f"{USAGE}{month}/{uid}"
+
+
+def usages(month: str) -> str:
+    return f"{USAGE}{month}/"
+
+
+def usage_damaged(month: str, uid: QueueUid) -> str:
+    """Bytes that lay under such a key and could not be read, for whoever can."""
+    return f"{USAGE_DAMAGED}{month}/{uid}"
+
+
+def usage_of(key: str) -> tuple[str, QueueUid]:
+    """Month and queue of a usage key."""
+    _, month, uid = key.split("/")
+    return month, QueueUid(uid)
 
 
 def job_of(key: str) -> JobId:

@@ -71,6 +71,7 @@ from hanse.store.schema import (
     decode_state,
     encode,
 )
+from hanse.store.usage import milli_gpus_of, price_of, spent_with
 
 log = logging.getLogger(__name__)
 
@@ -343,7 +344,7 @@ def _past_of(
     if view.state.state.live and (state.state is State.PENDING or state.state.terminal):
         return _with_attempt(view, parts, state, now_ms)
     if report is not None and moved.bindings in (Bindings.DROP, Bindings.DROP_AND_STOP) and report.part in parts:
-        gone = {**view.past.gone, report.part: _past_part(parts[report.part])}
+        gone = {**view.past.gone, report.part: _past_part(parts[report.part], gone_ms=now_ms)}
         return msgspec.structs.replace(view.past, gone=gone)
     return view.past
 
@@ -366,6 +367,7 @@ def _with_attempt(view: JobView, parts: Mapping[Part, PartView], state: JobState
         attempts=attempts[extra:],
         dropped=view.past.dropped + extra,
         gone={},
+        spent=spent_with(view.past.spent, attempts[:extra]) if extra else view.past.spent,
     )
 
 
@@ -378,7 +380,7 @@ def _amended(view: JobView, state: JobState, amendment: Amendment, now_ms: int) 
     )
 
 
-def _past_part(part: PartView) -> PastPart:
+def _past_part(part: PartView, *, gone_ms: int = 0) -> PastPart:
     value = part.value
     return PastPart(
         pool=part.key.pool,
@@ -389,7 +391,16 @@ def _past_part(part: PartView) -> PastPart:
         started_ms=value.started_ms,
         running_ms=value.running_ms,
         message=value.message,
+        milli_gpus=milli_gpus_of(value),
+        price=price_of(value),
+        gone_ms=gone_ms,
     )
+
+
+def ended_attempt(move: PlannedMove) -> PastAttempt | None:
+    """The attempt that a move ends, as its history tells of it."""
+    ends = move.before.state.live and not move.state.state.live
+    return move.past.attempts[-1] if ends and move.past.attempts else None
 
 
 def count_move(before: JobState, after: JobState) -> None:
@@ -474,6 +485,7 @@ __all__ = [
     "commit_move",
     "count_move",
     "drop_orphan",
+    "ended_attempt",
     "event_of",
     "has_past",
     "plan_move",

@@ -445,7 +445,9 @@ class TakingValue(_Struct, frozen=True):
 
 
 class PastPart(_Struct, frozen=True):
-    """How one part of an attempt went."""
+    """How one part of an attempt went. `milli_gpus`: thousandths of accelerators that it had, by flavor; None was
+    written before they were kept. `price`: of a GPU-hour there when it was bound, in thousandths of the site's unit;
+    None if nobody chose. `gone_ms`: when its places were free again, if that was before the end of the attempt."""
 
     pool: str
     flavors: list[str] = []
@@ -455,6 +457,9 @@ class PastPart(_Struct, frozen=True):
     started_ms: int = 0
     running_ms: int = 0
     message: str = ""
+    milli_gpus: dict[str, int] | None = None
+    price: int | None = None
+    gone_ms: int = 0
 
 
 class PastAttempt(_Struct, frozen=True):
@@ -468,11 +473,22 @@ class PastAttempt(_Struct, frozen=True):
     parts: list[PastPart] = []
 
 
+class SpentValue(_Struct, frozen=True, array_like=True):
+    """What attempts that are not kept used: one month, flavor and pool."""
+
+    month: str
+    flavor: str
+    pool: str
+    gpu_ms: int = 0
+    cost_micros: int = 0
+    attempts: int = 0
+
+
 class PastValue(_Struct, frozen=True):
     """The newest PAST_ATTEMPTS_MAX attempts that have ended, oldest first; `dropped` older ones are not
-    kept. `gone`: by number, parts of the present attempt whose bindings are gone before its end.
-    `priority_class`: that it was given last, if it is not its spec's. `held_by`, `held_ms`: who put it
-    on hold, and when, while it is."""
+    kept, but for what they used: `spent`. `gone`: by number, parts of the present attempt whose bindings
+    are gone before its end. `priority_class`: that it was given last, if it is not its spec's. `held_by`,
+    `held_ms`: who put it on hold, and when, while it is."""
 
     attempts: list[PastAttempt] = []
     dropped: int = 0
@@ -480,6 +496,7 @@ class PastValue(_Struct, frozen=True):
     priority_class: str = ""
     held_by: str = ""
     held_ms: int = 0
+    spent: list[SpentValue] = []
 
 
 PAST_ATTEMPTS_MAX: Final = 16
@@ -493,6 +510,32 @@ class SpecEnvelope(_Struct, frozen=True):
     trace: str
     spec: bytes
     retry_of: str = ""
+
+
+# ---- usage --------------------------------------------------------------------------------------------------
+
+
+class UsageRow(_Struct, frozen=True, array_like=True):
+    """What one user used of one flavor in one pool: GPU-milliseconds, millionths of the site's unit of money, and
+    how many attempts began."""
+
+    user: str
+    flavor: str
+    pool: str
+    gpu_ms: int = 0
+    cost_micros: int = 0
+    attempts: int = 0
+
+
+class UsageValue(_Struct, frozen=True):
+    """What jobs of one queue that have left the store used in one month. `queue`: its name, as they knew it.
+    `jobs`: how many of them. `lost_ms`: when it was seen last that something is missing: a value that could not be
+    read was put aside, or jobs left a store that had no room for sums."""
+
+    queue: str
+    rows: list[UsageRow] = []
+    jobs: int = 0
+    lost_ms: int = 0
 
 
 # ---- codecs -------------------------------------------------------------------------------------------------

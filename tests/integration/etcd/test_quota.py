@@ -14,7 +14,8 @@ from hanse.apiserver.failures import told
 from hanse.model.errors import HanseError, ResourceExhausted
 from hanse.model.ids import ReplicaId
 from hanse.scheduler.core.retention import Retention
-from hanse.scheduler.shell.departures import Archive, ArchiveFailed, EndedJob
+from hanse.scheduler.shell.departures import Archive, ArchiveFailed
+from hanse.scheduler.shell.ended import EndedJob
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
 from hanse.store import keys
 from hanse.store.contract import StoreFull, prefix_end

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 import pytest
 
@@ -15,7 +15,8 @@ from hanse.model.reasons import Reason
 from hanse.model.report import GangStatus
 from hanse.scheduler.core.retention import Retention
 from hanse.scheduler.core.world import World
-from hanse.scheduler.shell.departures import JOBS_PER_TXN, Archive, ArchiveFailed, EndedJob
+from hanse.scheduler.shell.departures import JOBS_PER_TXN, ArchiveFailed
+from hanse.scheduler.shell.ended import EndedJob
 from hanse.scheduler.shell.replica import Replica, ReplicaConfig
 from hanse.scheduler.shell.retention import Retainer
 from hanse.scheduler.shell.states import States
@@ -27,76 +28,8 @@ from hanse.store.schema import PoolConfigValue, SlotsValue, encode
 from tests.unit.apiserver import stage as api
 from tests.unit.apiserver.stage import CTX, FaultyStore, many
 from tests.unit.scheduler_shell.puppet import CLOCK, stage, submit, until, wait_state
+from tests.unit.scheduler_shell.retaining import ALL_AT_ONCE, Keeper, KeptJobs, ended, keeper
 from tests.unit.telling import counting
-
-ALL_AT_ONCE = Retention(age_s=0, drop_per_s=100_000)
-
-
-@dataclass
-class KeptJobs:
-    """An archive that can be told to fail, and looks whether the job is in the store when it is handed over."""
-
-    store: Store
-    jobs: list[EndedJob] = field(default_factory=list)
-    trouble: str = ""
-
-    async def keep(self, jobs: Sequence[EndedJob]) -> None:
-        if self.trouble:
-            raise ArchiveFailed(self.trouble)
-        there = (await self.store.read([keys.state(one.job) for one in jobs])).items
-        assert len(there) == len(jobs)
-        self.jobs.extend(jobs)
-
-    @property
-    def ids(self) -> list[JobId]:
-        return [one.job for one in self.jobs]
-
-
-@dataclass
-class Keeper:
-    """A retainer of a replica that holds every root, and what it has archived."""
-
-    store: Store
-    archive: KeptJobs
-    replica: Replica
-
-    def retainer(self, retention: Retention = ALL_AT_ONCE, archive: Archive | None = None) -> Retainer:
-        world, states = self.replica.world, self.replica.states
-        archive = archive or self.archive
-        return Retainer(self.store, world, states, CLOCK, archive, nonce=self.replica.nonce, retention=retention)
-
-    async def keys(self) -> list[str]:
-        """All that is left of jobs."""
-        ranges = (keys.SPECS, keys.STATES, keys.PASTS, keys.NAMES, keys.BINDINGS)
-        pages = [await self.store.range(prefix, prefix_end(prefix)) for prefix in ranges]
-        return [kv.key for page in pages for kv in page.items]
-
-
-@asynccontextmanager
-async def keeper(store: Store | None = None) -> AsyncIterator[Keeper]:
-    async with stage(store) as found:
-        replica = await found.replica()
-        await until(lambda: bool(replica.world.held_roots(replica.nonce)))
-        yield Keeper(found.store, KeptJobs(found.store), replica)
-
-
-async def end(store: Store, job: JobId, *, ended_ms: int = 1) -> None:
-    """The job is cancelled, at that time."""
-    await commit_move(
-        store, job, Stop(State.CANCELLED, Reason.CANCELLED_BY_USER), clock=CLOCK, write_id=lambda: ended_ms
-    )
-    kv = (await store.read([keys.state(job)])).items[keys.state(job)]
-    state = replace(decode_state(kv.value), submit_ms=0, changed_ms=ended_ms)
-    await store.transact(Txn((), (Put(keys.state(job), encode_state(state)),)))
-
-
-async def ended(store: Store, count: int) -> list[JobId]:
-    """So many ended jobs, the oldest first."""
-    jobs = [await submit(store, number, 1) for number in range(1, count + 1)]
-    for number, job in enumerate(jobs, start=1):
-        await end(store, job, ended_ms=number)
-    return jobs
-
 
 # ---- what goes, and what stays -------------------------------------------------------------------------------
 

@@ -16,7 +16,8 @@ from hanse.model.job import JobSpec, PodSet
 from hanse.model.lifecycle import JobState, State
 from hanse.model.reasons import Reason
 from hanse.model.resources import Resources
-from hanse.scheduler.shell.departures import ArchiveFailed, EndedJob, NoArchive
+from hanse.scheduler.shell.departures import ArchiveFailed, NoArchive
+from hanse.scheduler.shell.ended import EndedJob
 from hanse.store.schema import PastAttempt, PastPart, PastValue, SpecEnvelope
 from hanse.up.archive import FileArchive
 from hanse.up.retention_settings import opened_archive

@@ -27,6 +27,7 @@ REGISTRY: Final = Registry()
 # ---- labels --------------------------------------------------------------------------------------------------
 
 POOL: Final = Label("hanse.pool", "name of the pool")
+QUEUE: Final = Label("hanse.queue", "name of the queue; its uid once it is gone")
 FLAVOR: Final = Label("hanse.flavor", "name of the flavor")
 STATE: Final = Label("hanse.state", "state of a job", tuple(state.name for state in State if state))
 REASON: Final = Label("hanse.reason", "reason code", tuple(reason.name for reason in Reason))
@@ -163,6 +164,26 @@ JOBS_KEPT: Final = REGISTRY.declare(
 )
 ARCHIVE_FAILURES: Final = REGISTRY.declare(
     Counter("hanse.archive.failures", "{try}", "Times that the archive could not be written; nothing was dropped.")
+)
+
+# ---- usage ---------------------------------------------------------------------------------------------------
+
+USAGE_GPU_DURATION: Final = REGISTRY.declare(
+    Counter(
+        "hanse.usage.gpu.duration",
+        "s",
+        "GPU-seconds of attempts that ended: from the moment in which they were bound, by writes of this process.",
+        QUEUE,
+        FLAVOR,
+        POOL,
+    )
+)
+USAGE_UNCOUNTED: Final = REGISTRY.declare(
+    Counter(
+        "hanse.usage.uncounted",
+        "{job}",
+        "Jobs that left a store without room, and what they used was added to no roll-up.",
+    )
 )
 
 # ---- scheduler -----------------------------------------------------------------------------------------------

@@ -1,14 +1,19 @@
-"""What a commit counts, in the words of the metrics."""
+"""What commits and moves of jobs count, in the words of the metrics."""
 
 import logging
 from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from hanse.kit.telemetry import metrics
+from hanse.model.ids import queue_of
 from hanse.model.lifecycle import State
+from hanse.model.resources import DEVICE_MILLI
 from hanse.scheduler.core.plan import Decision
+from hanse.scheduler.core.world import World
 from hanse.store import keys
 from hanse.store.contract import Conflict, Guard
+from hanse.store.moves import PlannedMove, ended_attempt
+from hanse.store.usage import spans_of_attempt
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +30,19 @@ def count_committed(decisions: Sequence[Decision], now_ms: int) -> None:
     for decision in decisions:
         waited_s = (now_ms - decision.job.state.changed_ms) / 1e3
         metrics.JOB_STATE_DURATION.record(waited_s, State.PENDING.name)
+
+
+def count_usage(move: PlannedMove, world: World) -> None:
+    """A move is in effect: if it ended an attempt, what that used."""
+    attempt = ended_attempt(move)
+    if attempt is None:
+        return
+    uid = queue_of(move.job)
+    facts = world.queues.get(uid)
+    for span in spans_of_attempt(attempt):
+        if span.milli_gpus:
+            gpu_s = span.milli_gpus * max(0, span.to_ms - span.from_ms) / (1e3 * DEVICE_MILLI)
+            metrics.USAGE_GPU_DURATION.add(gpu_s, facts.queue.name if facts else uid, span.flavor, span.pool)
 
 
 def moved_of(guards: Iterable[Guard], conflict: Conflict) -> frozenset[str]:

@@ -12,54 +12,54 @@ A job is dropped when
   between the two leaves the job in the store, and a second line in the archive later.
 
 It leaves by one transaction for several jobs, each under the guard that its state is as it was read. So two replicas
-that both mean to do it archive a job twice and drop it once, and a transaction does no harm whenever it arrives.
+that both mean to do it archive a job twice and drop it once, and a transaction does no harm whenever it arrives. What
+the jobs used is added up in that very transaction (see `rollups`).
 """
 
+import logging
 import zlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 import msgspec
 from google.protobuf.message import DecodeError
 
 from hanse.api.v1 import job_spec_pb2
-from hanse.model.ids import JobId
-from hanse.model.lifecycle import JobState
+from hanse.kit.telemetry import metrics
+from hanse.model.ids import JobId, queue_of
+from hanse.scheduler.shell.ended import EndedJob
+from hanse.scheduler.shell.rollups import ROLLUPS_PER_TXN, read_rollups, rollup_keys
 from hanse.store import keys
 from hanse.store.contract import (
     TXN_OPS_MAX,
     Committed,
     Conflict,
     Delete,
+    Guard,
     KeyValue,
     ModRevisionIs,
     Op,
     ReadResult,
     Store,
+    StoreFull,
     Txn,
 )
 from hanse.store.moves import JobView, read_jobs
 from hanse.store.schema import PastValue, RequestValue, SpecEnvelope, decode, decode_spec
 
+log = logging.getLogger(__name__)
+
 KEYS_PER_JOB: Final = 4
 JOBS_PER_TXN: Final = TXN_OPS_MAX // KEYS_PER_JOB
+"""Of jobs that used nothing; the sums of others need room too."""
+
 DROP_TRIES_MAX: Final = 3
+
+MISSING_MAX: Final = 4_096
+"""Roll-ups that a replica remembers to mark; of more, the log alone tells."""
 
 UNREADABLE_KEPT_MS: Final = 2 * 86_400_000
 """A job whose spec is damaged does not say which request made it; after this time no record of it is left."""
-
-
-@dataclass(frozen=True, slots=True)
-class EndedJob:
-    """All that the store holds of a job that has ended; `spec` is None if it is damaged."""
-
-    job: JobId
-    state: JobState
-    state_revision: int
-    envelope: SpecEnvelope | None
-    spec: job_spec_pb2.JobSpec | None
-    past: PastValue | None
 
 
 class Archive(Protocol):
@@ -90,22 +90,66 @@ async def ready_to_go(store: Store, jobs: Sequence[JobId], *, now_ms: int) -> li
     return [one for one in ended if _may_go(one, unfinished, now_ms)]
 
 
-async def drop(store: Store, ended: Sequence[EndedJob]) -> int:
-    """Delete at most JOBS_PER_TXN jobs by one transaction; those that somebody else has touched are left out.
+def batches(ended: Sequence[EndedJob]) -> Iterator[list[EndedJob]]:
+    """The jobs as single transactions take them, those of one queue together."""
+    batch: list[EndedJob] = []
+    rollups: set[str] = set()
+    for one in sorted(ended, key=lambda one: queue_of(one.job)):
+        grown = rollups | rollup_keys(one)
+        if batch and (len(grown) > ROLLUPS_PER_TXN or KEYS_PER_JOB * (len(batch) + 1) + len(grown) > TXN_OPS_MAX):
+            yield batch
+            batch, grown = [], rollup_keys(one)
+        batch.append(one)
+        rollups = grown
+    if batch:
+        yield batch
+
+
+async def drop(store: Store, batch: Sequence[EndedJob], missing: set[str], *, now_ms: int) -> int:
+    """Delete one of `batches` by one transaction, and add up what its jobs used; those that somebody else has touched
+    are left out.
 
     Returns how many went. An unknown outcome is not settled: whoever looks again sees.
+
+    Args:
+        missing: keys of roll-ups that lack something and do not say so yet; kept by the caller.
+
+    Raises:
+        StoreUnavailable: nothing is lost by trying again.
     """
-    left = list(ended)
+    left, full = list(batch), False
     for _ in range(DROP_TRIES_MAX):
-        outcome = await store.transact(_drop_txn(left)) if left else None
+        if not left:
+            return 0
+        rollups = None if full else await read_rollups(store, left, now_ms=now_ms)
+        sums = rollups.with_jobs(left, missing=missing, now_ms=now_ms) if rollups is not None else ((), ())
+        try:
+            outcome = await store.transact(_drop_txn(left, *sums))
+        except StoreFull:
+            if full:
+                raise
+            full = True
+            continue
         match outcome:
             case Committed():
+                _note_missing(left, missing, full=full)
                 return len(left)
             case Conflict(current=current):
                 left = [one for one in left if current.get(keys.state(one.job)) == one.state_revision]
             case _:
                 return 0
     return 0
+
+
+def _note_missing(gone: Sequence[EndedJob], missing: set[str], *, full: bool) -> None:
+    """What the roll-ups of jobs that have left say now, or lack."""
+    touched = {key for one in gone for key in rollup_keys(one)}
+    if not full:
+        missing -= touched
+    elif touched:
+        metrics.USAGE_UNCOUNTED.add(len(gone))
+        log.error("usage_not_added", extra={"jobs": len(gone), "cause": "the store has no room for sums"})
+        missing |= touched if len(missing) < MISSING_MAX else set()
 
 
 async def _unfinished(store: Store, envelopes: Sequence[SpecEnvelope]) -> set[str]:
@@ -138,11 +182,11 @@ def _read_spec(kv: KeyValue | None) -> tuple[SpecEnvelope | None, job_spec_pb2.J
         return None, None
 
 
-def _drop_txn(ended: Sequence[EndedJob]) -> Txn:
-    ops: list[Op] = []
+def _drop_txn(ended: Sequence[EndedJob], guards: Sequence[Guard], puts: Sequence[Op]) -> Txn:
+    ops: list[Op] = [*puts]
     for one in ended:
         job_keys = [keys.spec(one.job), keys.state(one.job), keys.past(one.job)]
         if one.spec is not None:
             job_keys.append(keys.name(one.spec.name, one.job))
         ops.extend(Delete(key) for key in job_keys)
-    return Txn(tuple(ModRevisionIs(keys.state(one.job), one.state_revision) for one in ended), tuple(ops))
+    return Txn((*(ModRevisionIs(keys.state(one.job), one.state_revision) for one in ended), *guards), tuple(ops))

@@ -36,6 +36,7 @@ from hanse.model.reasons import Reason
 from hanse.model.report import GangReport, GangStatus
 from hanse.scheduler.core.facts import BindingFacts, PoolFacts
 from hanse.scheduler.core.world import World, winner
+from hanse.scheduler.shell.counting import count_usage
 from hanse.store import keys
 from hanse.store.contract import (
     TXN_OPS_MAX,
@@ -164,6 +165,7 @@ class Leaves:
         if not isinstance(await self._store.transact(Txn((*plan.guards, order), plan.ops)), Committed):
             return False
         count_move(plan.before, plan.state)
+        count_usage(plan, self._world)
         return True
 
     async def _dropped(self, key: keys.BindingKey, order: Guard) -> bool:

@@ -20,7 +20,8 @@ from hanse.kit.telemetry import metrics
 from hanse.model.ids import JobId
 from hanse.model.lifecycle import Ignored, Illegal
 from hanse.model.report import GangReport, GangStatus
-from hanse.scheduler.shell.counting import moved_of, tell_report_conflict
+from hanse.scheduler.core.world import World
+from hanse.scheduler.shell.counting import count_usage, moved_of, tell_report_conflict
 from hanse.scheduler.shell.reports import ReportBook, Waiting
 from hanse.scheduler.shell.traces import Traces
 from hanse.scheduler.shell.views import Views
@@ -82,8 +83,11 @@ class ReportWriter:
         counts: reports in effect by status, conflicts, unknown outcomes.
     """
 
-    def __init__(self, store: Store, clock: Clock, traces: Traces, views: Views, *, write_id: WriteId) -> None:
+    def __init__(
+        self, store: Store, world: World, clock: Clock, traces: Traces, views: Views, *, write_id: WriteId
+    ) -> None:
         self._store = store
+        self._world = world
         self._views = views
         self._traces = traces
         self._clock = clock
@@ -256,6 +260,7 @@ class ReportWriter:
         if report.status is GangStatus.REFUSED:
             metrics.REFUSALS.add(1, report.reason.name)
         count_move(move.before, move.state)
+        count_usage(move, self._world)
         self._traces.moved(entry.book.pool, report, entry.waiting.heard_ms, move, revision)
         if not log.isEnabledFor(logging.INFO):
             return

@@ -22,7 +22,7 @@ from hanse.model.ids import JobId, QueueUid
 from hanse.model.lifecycle import JobState, decode_state
 from hanse.scheduler.core.retention import Ended, Retention
 from hanse.scheduler.core.world import World, winner
-from hanse.scheduler.shell.departures import JOBS_PER_TXN, Archive, ArchiveFailed, drop, ready_to_go
+from hanse.scheduler.shell.departures import Archive, ArchiveFailed, batches, drop, ready_to_go
 from hanse.scheduler.shell.states import States
 from hanse.store import keys
 from hanse.store.contract import KeyValue, Store, StoreUnavailable, key_after, prefix_end
@@ -75,6 +75,7 @@ class Retainer:
         self._ended_before = 0
         self._failing = False
         self._waiting: set[JobId] = set()
+        self._missing: set[str] = set()
 
     async def run(self) -> None:
         """Walk, and drop, until cancelled."""
@@ -173,10 +174,10 @@ class Retainer:
         if ready:
             await self._archive.keep(ready)
             self._tell_success(len(ready))
-            some = [ready[at : at + JOBS_PER_TXN] for at in range(0, len(ready), JOBS_PER_TXN)]
-            dropped = sum(await asyncio.gather(*(drop(self._store, one) for one in some)))
-            metrics.JOBS_DROPPED.add(dropped)
-            self._kept -= dropped
+            for batch in batches(ready):  # one after the other: they add to the same sums
+                dropped = await drop(self._store, batch, self._missing, now_ms=self._clock.now_ms())
+                metrics.JOBS_DROPPED.add(dropped)
+                self._kept -= dropped
         spent_s = self._clock.monotonic() - begun_s
         await asyncio.sleep(max(0.0, len(jobs) / self._retention.drop_per_s - spent_s))
         return set(jobs).difference(one.job for one in ready)

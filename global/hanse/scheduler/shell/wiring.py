@@ -109,7 +109,7 @@ def wired(outside: Outside, told: Told, archive: Archive | None, audit: AuditLog
         roots=_roots(outside, told.joined),
         committer=committer,
         cycle=cycle,
-        reports=ReportWriter(store, clock, traces, views, write_id=outside.write_id),
+        reports=ReportWriter(store, world, clock, traces, views, write_id=outside.write_id),
         fleet=_fleet(outside, states, cycle),
         recorder=recorder,
         leaves=_leaves(outside),
