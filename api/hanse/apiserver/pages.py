@@ -37,7 +37,7 @@ def filter_hash(request: Message) -> str:
     """A hash of what a listing asks for, apart from how it is paged."""
     asked = type(request)()
     asked.CopyFrom(request)
-    for name in ("page_token", "page_size"):
+    for name in {"page_token", "page_size"}.intersection(asked.DESCRIPTOR.fields_by_name):
         asked.ClearField(name)
     body = type(request).__name__.encode() + asked.SerializeToString(deterministic=True)
     return hashlib.blake2b(body, digest_size=FILTER_HASH_BYTES).hexdigest()

@@ -32,6 +32,7 @@ from hanse.apiserver.server_info import Identity, ServerService
 from hanse.apiserver.settings import ApiSettings
 from hanse.apiserver.submissions import WRITE_ID_BITS, Submitter
 from hanse.apiserver.trust import Joining, TrustService
+from hanse.apiserver.usage import UsageService
 from hanse.apiserver.writes import Writer
 from hanse.kit.clock import Clock
 from hanse.model.ids import FlavorName, QueueUid
@@ -118,6 +119,7 @@ class ApiServices:
         self.trust = TrustService(store, writer, clock, joining)
         self.audit = AuditService(trail, self.jobs.sight)
         self.calls = AuditedCalls(audit, clock)
+        self.usage = UsageService(store, self.jobs.reader, self.jobs.sight, clock)
         self.server = ServerService(store, identity, clock, view, standing)
 
     @asynccontextmanager

@@ -26,6 +26,7 @@ from hanse.api.v1 import (
     queue_service_pb2,
     server_service_pb2,
     trust_service_pb2,
+    usage_service_pb2,
 )
 from hanse.apiserver.access.callers import Callers
 from hanse.apiserver.access.policy import CLOSED, TRUSTING
@@ -88,6 +89,7 @@ def services_of(services: ApiServices) -> tuple[tuple[ServiceDescriptor, object]
         (access_service_pb2.DESCRIPTOR.services_by_name["AccessService"], services.access),
         (trust_service_pb2.DESCRIPTOR.services_by_name["TrustService"], services.trust),
         (server_service_pb2.DESCRIPTOR.services_by_name["ServerService"], services.server),
+        (usage_service_pb2.DESCRIPTOR.services_by_name["UsageService"], services.usage),
     )
 
 

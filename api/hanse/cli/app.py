@@ -33,6 +33,7 @@ from hanse.cli.commands import (
     simcluster,
     status,
     submitting,
+    usage,
     version,
     watching,
 )
@@ -60,7 +61,7 @@ GROUPS: Final = {
         "convert",
     ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "drain", "leave", "queues", "queue", "apply", "import"),
-    "Federations": ("status", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
+    "Federations": ("status", "usage", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
     "Access": ("whoami", "can", "token", "audit", "join-token", "join", "revoke", "ca"),
     "This command": ("completion", "version"),
 }
@@ -178,6 +179,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "apply": applying.apply,
     "import": importing.import_,
     "status": status.status,
+    "usage": usage.usage,
     "demo": federation.demo,
     "up": federation.up,
     "global": processes.global_replica,

@@ -46,6 +46,7 @@ from hanse.client.objects import ConfigSource, objects_of
 from hanse.client.submission import JobSource, Submission, batches, order_of
 from hanse.client.tokens import token_source
 from hanse.client.trust import Trust
+from hanse.client.usage import Usage, read_usage
 from hanse.client.waiting import Until, far_enough, parse_until
 from hanse.client.watching import follow_events, watch_jobs
 from hanse.kit.tls import TlsFiles
@@ -624,6 +625,16 @@ class AsyncClient:
         """How the whole federation is: replicas, holders, pools, and what is degraded."""
         method = server_service_pb2_grpc.ServerServiceStub(self._connection.channel).GetStatus
         return await self._connection.unary(method, server_service_pb2.GetStatusRequest())
+
+    async def usage(self, start_ms: int, end_ms: int = 0, *, by: Iterable[str] = (), queue: str = "") -> Usage:
+        """What attempts used of accelerators from one Unix time to before another, 0 for now, and at what cost.
+
+        Whole months (of UTC) are exact; of others, jobs that have left the store are in `gaps` and not in the rows.
+
+        Args:
+            by: any of `queue`, `user`, `flavor`, `pool`; none for one sum.
+        """
+        return await read_usage(self._connection, start_ms, end_ms, by=by, queue=queue)
 
     async def who_am_i(self) -> access_service_pb2.WhoAmIResponse:
         """The caller, as the server knows them."""

@@ -32,6 +32,7 @@ from hanse.client.aio import AsyncClient
 from hanse.client.calls import DEADLINE_S, TRIES_MAX
 from hanse.client.objects import ConfigSource
 from hanse.client.submission import JobSource, Submission
+from hanse.client.usage import Usage
 from hanse.client.waiting import Until
 from hanse.kit.tls import TlsFiles
 from hanse.model.lifecycle import State
@@ -389,6 +390,9 @@ class Client:
 
     def status(self) -> server_service_pb2.FederationStatus:
         return self._run(self._client.status())
+
+    def usage(self, start_ms: int, end_ms: int = 0, *, by: Iterable[str] = (), queue: str = "") -> Usage:
+        return self._run(self._client.usage(start_ms, end_ms, by=by, queue=queue))
 
     def who_am_i(self) -> access_service_pb2.WhoAmIResponse:
         return self._run(self._client.who_am_i())

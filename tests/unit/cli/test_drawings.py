@@ -12,6 +12,7 @@ from typing import Final
 import pytest
 
 from hanse.api.v1 import config_service_pb2, event_service_pb2, job_pb2, job_service_pb2, server_service_pb2
+from hanse.api.v1 import usage_service_pb2 as pb
 from hanse.cli.demo import scenes
 from hanse.cli.paper import PLAIN_PAPER, Paper, columns_of
 from hanse.cli.show.changes import change_line
@@ -27,6 +28,8 @@ from hanse.cli.show.queues import queue_page, queues_page
 from hanse.cli.show.server import version_page
 from hanse.cli.show.status import status_page
 from hanse.cli.show.submitted import accepted_page, applied_page, retried_page, states_page, waiting_page
+from hanse.cli.show.usage import usage_page
+from hanse.client.usage import Usage
 from hanse.manifests import convert
 from hanse.sim.v1 import sim_pb2
 from tests.arch.tree import ROOT
@@ -153,6 +156,20 @@ def status() -> str:
     return status_page(found, PLAIN_PAPER)
 
 
+def used(*by: str) -> str:
+    """Two queues, of which one month was not told whole."""
+    hour = 3_600_000
+    rows = [
+        pb.UsageRow(queue=queue, user=user, gpu_ms=h * hour, cost_micros=h * 2_500_000, attempts=attempts)
+        for queue, user, h, attempts in (("research", "alice@example.com", 18_422, 311), ("vision", "bob", 907, 12))
+    ]
+    gaps = [
+        pb.UsageGap(month="2026-11", jobs=4_211, gpu_ms=90_211 * hour),
+        pb.UsageGap(month="2026-12", lost_ms=NOON_MS),
+    ]
+    return usage_page(Usage(rows, gaps if by else [], NOON_MS), by, "2026-11-03 to 2026-12-04", PLAIN_PAPER)
+
+
 def story() -> str:
     """The demo's scenes."""
     info = server_service_pb2.ServerInfo(store="sqlite", replicas=[server_service_pb2.Replica(id="r0")] * 2)
@@ -268,6 +285,8 @@ DRAWINGS: Final[dict[str, Callable[[], str]]] = {
     "jobs": lambda: jobs_page(several_jobs(), PLAIN_PAPER, NOON_MS + 90_000, hidden=12),
     "jobs_none": lambda: jobs_page([], PLAIN_PAPER, NOON_MS),
     "queues": lambda: queues_page([messages.research()], PLAIN_PAPER),
+    "usage": lambda: used("queue", "user"),
+    "usage_sum": used,
     "queue": lambda: queue_page(messages.research(), PLAIN_PAPER),
     "convert_llama": lambda: example("llama3-70b.yaml"),
     "convert_native": lambda: example("native.yaml"),

@@ -117,6 +117,7 @@ RULES: Final = {
     "hanse.api.v1.TrustService/DeleteRevocation": _OPERATE,
     "hanse.api.v1.ServerService/GetServerInfo": _KNOWN,
     "hanse.api.v1.ServerService/GetStatus": _VIEW,
+    "hanse.api.v1.UsageService/ReadUsage": _VIEW,
     "hanse.api.v1.AccessService/WhoAmI": _KNOWN,
     "hanse.api.v1.AccessService/CheckAccess": _KNOWN,
     "hanse.api.v1.AuditService/ListAuditRecords": _AUDIT,

@@ -16,6 +16,7 @@ from hanse.api.v1 import (
     queue_service_pb2,
     server_service_pb2,
     trust_service_pb2,
+    usage_service_pb2,
 )
 from hanse.apiserver.access.policy import CLOSED, Policy
 from hanse.apiserver.access.rights import unbounded
@@ -36,6 +37,7 @@ FILES = (
     queue_service_pb2,
     server_service_pb2,
     trust_service_pb2,
+    usage_service_pb2,
     join_pb2,
     link_pb2,
     peer_pb2,
