@@ -80,7 +80,7 @@ def test_only_probes_and_clusters_that_join_need_no_credentials() -> None:
     "name", sorted(n for n in RULES if n.startswith("hanse.api.") and not n.split("/")[1].startswith(("Get", "List")))
 )
 def test_what_is_no_reading_is_marked_as_writing(name: str) -> None:
-    reads = {"WhoAmI", "CheckAccess", "WatchJobs", "WatchPools", "ExplainJob", "TailLogs", "TailEvents"}
+    reads = {"WhoAmI", "CheckAccess", "WatchJobs", "WatchPools", "ExplainJob", "TailLogs", "TailEvents", "ReadUsage"}
     assert RULES[name].writes is (name.split("/")[1] not in reads)
 
 
