@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -27,6 +27,7 @@ from tests.unit.apiserver.stage import stage
 
 TOKEN = "sixteen-letters-and-more"
 SHORT = timedelta(seconds=4)
+OCEAN_S = 0.1
 
 
 @pytest.fixture
@@ -229,3 +230,37 @@ def test_a_file_that_is_not_there_is_named(authority: Authority, missing: str) -
     with pytest.raises(InvalidArgument) as found:
         files.check(server=True)
     assert (found.value.reason, found.value.path) == ("TLS_INVALID", str(gone))
+
+
+async def test_an_agent_reaches_replicas_from_afar(authority: Authority) -> None:
+    """A handshake takes three ways there and back; each way takes as long as across an ocean."""
+    oslo = authority.issue("oslo", "hanse://agent/oslo")
+    async with server(authority.issue("r0", "hanse://replica/r0")) as address, afar(address) as there:
+        assert (await first_answer(there, oslo, "oslo")).welcome.replica == "oslo"
+
+
+@asynccontextmanager
+async def afar(address: str) -> AsyncIterator[str]:
+    """The same server, behind a long line."""
+    host, _, port = address.rpartition(":")
+    lines: list[asyncio.Task[None]] = []
+
+    async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while piece := await reader.read(65_536):
+                await asyncio.sleep(OCEAN_S)
+                writer.write(piece)
+        writer.close()
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        there, back = await asyncio.open_connection(host, int(port))
+        lines.extend((asyncio.create_task(carry(reader, back)), asyncio.create_task(carry(there, writer))))
+
+    listening = await asyncio.start_server(meet, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    finally:
+        listening.close()
+        for line in lines:
+            line.cancel()
+        await asyncio.gather(*lines, return_exceptions=True)

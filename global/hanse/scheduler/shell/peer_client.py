@@ -35,12 +35,14 @@ from hanse.wire.peer import (
     vitals_from_wire,
 )
 
+CONNECT_MS: Final = 3_000
+
 _OPTIONS: Final = (
     ("grpc.max_receive_message_length", MESSAGE_BYTES_MAX),
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 3_000),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", CONNECT_MS),  # how long a connection may take to be made, handshake and all
     ("grpc.max_reconnect_backoff_ms", 1_000),
 )
 AUDIT_DEADLINE_S: Final = 10.0

@@ -34,7 +34,8 @@ _OPTIONS: Final = (
     ("grpc.keepalive_permit_without_calls", 0),
     # Channels to one address share what they know of it: without these a new one waits where an older one failed.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # How long a connection may take to be made, handshake and all: between continents that is half a second.
+    ("grpc.min_reconnect_backoff_ms", int(DIAL_DEADLINE_S * 1_000)),
     ("grpc.max_reconnect_backoff_ms", 1_000),
 )
 
