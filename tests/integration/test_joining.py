@@ -189,10 +189,16 @@ async def test_a_cluster_joins_by_a_token_renews_itself_and_is_shut_out_when_rev
     async with site(tmp_path, lifetime_s=3_600) as found:
         agent = await found.joined(tmp_path / "tls")
         assert str(read_shown(agent.cert or tmp_path).identity) == "agent oslo"
+        again = ("join", "127.0.0.1:1", "--pool", POOL, "--dir", str(tmp_path / "tls"), "--if-missing")
+        assert "has a certificate that is good" in await hanse(*again)
+        assert "--token or --token-file" in await hanse(*again[:-1], fails=True)
+        (listed,) = (line for line in (await hanse("join-token", env=found.me)).splitlines() if POOL in line)
+        assert "ana" in listed
         found.start_agent(agent)
         job = await running_job(found)
         told = await hanse("revoke", POOL, "--reason", "laptop lost", env=found.me)
         assert "hanse://agent/oslo is believed no more" in told
+        assert "laptop lost" in await hanse("revoke", env=found.me)
 
         async def gone() -> bool:
             async with found.client(1) as client:

@@ -37,14 +37,15 @@ class Authority:
 
     Args:
         cert, key: of the authority.
-        believed: PEM of all authorities that are to be believed, handed out with each certificate; this one too.
+        believed: file of all authorities that are to be believed, read and handed out with each certificate; None for
+            this one alone.
     """
 
-    def __init__(self, cert: x509.Certificate, key: ec.EllipticCurvePrivateKey, believed: bytes = b"") -> None:
+    def __init__(self, cert: x509.Certificate, key: ec.EllipticCurvePrivateKey, believed: Path | None = None) -> None:
         self._cert = cert
         self._key = key
         self._pem = cert.public_bytes(serialization.Encoding.PEM)
-        self.believed = believed or self._pem
+        self._believed = believed
 
     @property
     def pin(self) -> str:
@@ -86,7 +87,7 @@ class Authority:
             after_ms: it begins later than that; those until then are revoked.
 
         Raises:
-            InvalidArgument: reason HOST_INVALID.
+            InvalidArgument: reason HOST_INVALID; or TLS_INVALID: the authorities cannot be read.
         """
         now = _time(now_ms)
         begins = max(now - timedelta(seconds=min(SKEW_MAX_S, lifetime_s / 4)), _time(after_ms) + timedelta(seconds=1))
@@ -101,7 +102,7 @@ class Authority:
         made = made.add_extension(x509.SubjectAlternativeName(names), critical=not list(_subject(identity)))
         made = made.add_extension(_issued_by(self._key.public_key()), critical=False)
         signed = made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-        return Issued(signed, self.believed)
+        return Issued(signed, self._pem if self._believed is None else read_pem(self._believed))
 
 
 def begin(cert_file: Path, key_file: Path, name: str, *, now_ms: int) -> Authority:
@@ -144,7 +145,9 @@ def read_authority(cert_file: Path, key_file: Path, believed: Path | None = None
         raise InvalidArgument(f"it is not the key of {cert_file}", reason="TLS_INVALID", path=str(key_file))
     if not can_sign(cert):
         raise InvalidArgument("it is no authority's certificate", reason="TLS_INVALID", path=str(cert_file))
-    return Authority(cert, key, b"" if believed is None else read_pem(believed))
+    if believed is not None:
+        read_pem(believed)
+    return Authority(cert, key, believed)
 
 
 def can_sign(cert: x509.Certificate) -> bool:

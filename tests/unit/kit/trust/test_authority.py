@@ -137,6 +137,18 @@ def test_an_authority_is_never_written_over_and_its_key_is_the_owner_s_alone(tmp
     }
 
 
+def test_whoever_renews_gets_the_authorities_that_are_believed_now(tmp_path: Path, authority: Authority) -> None:
+    """So an authority is replaced by adding the next one to the file, and waiting for everybody to renew."""
+    both = tmp_path / "believed.pem"
+    both.write_bytes(authority.certificate)
+    read = read_authority(tmp_path / "ca.pem", tmp_path / "ca-key.pem", both)
+    public = checked_request(new_request(OSLO)[1], OSLO)
+    assert read.sign(public, OSLO, now_ms=NOW_MS, lifetime_s=60).authorities == authority.certificate
+    following = begin(tmp_path / "next.pem", tmp_path / "next-key.pem", "hanse", now_ms=NOW_MS)
+    both.write_bytes(authority.certificate + following.certificate)
+    assert following.certificate in read.sign(public, OSLO, now_ms=NOW_MS, lifetime_s=60).authorities
+
+
 def test_files_that_are_no_authority_are_named(tmp_path: Path, authority: Authority) -> None:
     begin(tmp_path / "other.pem", tmp_path / "other-key.pem", "hanse", now_ms=NOW_MS)
     leaf = tmp_path / "leaf.pem"
