@@ -56,6 +56,11 @@ class Followed(Generic[T]):
                 self._renew()
         return self._value
 
+    def look(self) -> str:
+        """What is wrong with the file as it is now, "" if nothing is."""
+        self()
+        return self.trouble
+
     def _renew(self) -> None:
         try:
             self._value = self._read(self._path)

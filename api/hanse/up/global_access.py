@@ -34,9 +34,9 @@ def opened_callers(
         FailedPrecondition: reason CREDENTIALS_MISSING.
     """
     tokens = _tokens(tokens_file, clock)
-    callers = Callers(
-        lambda: replace(tokens(), certificates=certificates), _policy(access_file, listen, clock), issuer
-    )
+    policy = _policy(access_file, listen, clock)
+    callers = Callers(lambda: replace(tokens(), certificates=certificates), policy, issuer)
+    callers.files = tuple(one for one in (tokens, policy) if isinstance(one, Followed))
     check_listen(listen, open=callers.open)
     if access_file is not None and callers.open:
         raise InvalidArgument(

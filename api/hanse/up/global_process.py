@@ -28,6 +28,7 @@ from hanse.kit.clock import Clock
 from hanse.kit.health import HEALTH
 from hanse.kit.process import settle_memory
 from hanse.kit.tasks import race
+from hanse.kit.telemetry import metrics
 from hanse.kit.trust.renewing import Renewer, certificates_told
 from hanse.link.v1 import join_pb2_grpc, link_pb2_grpc, peer_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument
@@ -80,6 +81,8 @@ async def run_global(
     )
     async with AsyncExitStack() as stack:
         stack.enter_context(HEALTH.told_by(lambda: False))  # while the store is waited for
+        told = metrics.REGISTRY.observed(lambda: metrics.FILES_UNUSABLE.set(callers.files_unusable()))
+        stack.enter_context(told)
         store = await opened_store(settings.store, clock, _fork(rng))
         stack.push_async_callback(store.close)
         peers = GrpcPeers(settings.federation, token=token, tls=settings.tls)

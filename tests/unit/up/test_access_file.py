@@ -135,6 +135,16 @@ def opened(tmp_path: Path, listen: str, *, tokens: bool = True, access: bool = F
     )
 
 
+async def test_a_policy_that_becomes_wrong_is_told_and_the_old_one_counts(tmp_path: Path) -> None:
+    callers = opened(tmp_path, "127.0.0.1:0", access=True)
+    assert callers.files_unusable() == 0
+    for file in callers.files:
+        file._looked_s = float("-inf")  # a second later
+    (tmp_path / "access.yaml").write_text("bindings: nobody")
+    assert callers.files_unusable() == 1
+    assert (await callers.caller(["Bearer 0123456789abcdef"])).may(Verb.CONFIGURE)
+
+
 async def test_beyond_the_loopback_everything_is_denied_that_no_policy_allows(tmp_path: Path) -> None:
     sent = ["Bearer 0123456789abcdef"]
     assert (await opened(tmp_path, "127.0.0.1:0").caller(sent)).may(Verb.CONFIGURE)

@@ -10,12 +10,13 @@ file, or of a certificate, by choosing a name.
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from hanse.apiserver.access.policy import Policy
 from hanse.apiserver.access.rights import Access, unbounded
 from hanse.apiserver.context import ANONYMOUS
 from hanse.apiserver.credentials import UNAUTHENTICATED, Credentials
+from hanse.kit.followed import Followed
 from hanse.kit.tls import Identity, Kind
 from hanse.model.errors import PermissionDenied
 
@@ -46,6 +47,9 @@ class Callers:
     Args:
         credentials: as they are now.
         policy: as it is now.
+
+    Attributes:
+        files: that these come from, for whoever tells what is wrong with them.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class Callers:
         self._credentials = credentials
         self._policy = policy
         self._issuer = issuer
+        self.files: tuple[Followed[Any], ...] = ()
         self._known: OrderedDict[tuple[str, tuple[str, ...]], Access] = OrderedDict()
         self._known_by: Policy | None = None
 
@@ -69,6 +74,10 @@ class Callers:
             if len(self._known) > CALLERS_KEPT_MAX:
                 self._known.popitem(last=False)
         return replace(found, expires_s=expires_s) if expires_s else found
+
+    def files_unusable(self) -> int:
+        """How many of the files cannot be used as they are."""
+        return sum(bool(file.look()) for file in self.files)
 
     @property
     def open(self) -> bool:

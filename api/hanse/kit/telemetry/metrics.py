@@ -156,6 +156,13 @@ AUDIT_LOST: Final = REGISTRY.declare(
         "Records that are not in the audit log: too many waited for the disk, or one caller was refused too often.",
     )
 )
+FILES_UNUSABLE: Final = REGISTRY.declare(
+    Gauge(
+        "hanse.access.files_unusable",
+        "{file}",
+        "Files of tokens and of the access policy that are wrong as they are; what they said before is in force.",
+    )
+)
 JOBS_DROPPED: Final = REGISTRY.declare(
     Counter("hanse.retention.dropped", "{job}", "Ended jobs that were dropped from the store.")
 )
