@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+import pytest
+
 from hanse.api.v1 import (
     audit_service_pb2,
     config_pb2,
@@ -16,11 +18,14 @@ from hanse.api.v1 import (
 )
 from hanse.apiserver import audit_calls
 from hanse.apiserver.access.callers import Callers
+from hanse.apiserver.context import CallContext
 from hanse.apiserver.credentials import parse_tokens
+from hanse.console.desk import Desk
 from hanse.model.audit import AuditPage, AuditQuery, AuditRecord
+from hanse.model.errors import PermissionDenied
 from tests.integration.api.served import served
 from tests.integration.api.test_tenants import POLICY, TOKENS, Tenants
-from tests.unit.apiserver.stage import CTX, batch, spec
+from tests.unit.apiserver.stage import CTX, batch, spec, stage
 
 JOBS = "hanse.api.v1.JobService"
 SECRET = "hunter2-is-a-password"
@@ -155,6 +160,21 @@ async def test_names_that_somebody_made_up_cannot_write_lines() -> None:
         [job] = kept.records[-1].jobs
         assert job.isprintable()
         assert len(job) <= 300
+
+
+async def test_what_the_page_for_browsers_changes_is_written_down_too() -> None:
+    kept = Kept()
+    async with stage(audit=kept) as on:
+        desk = Desk(on.api)
+        job = (await on.submit(batch(spec("train")))).jobs[0].id
+        vic = CallContext("vic", "10.0.0.9", access=POLICY.access("vic"))
+        asked = job_service_pb2.CancelJobRequest(job=job)
+        with pytest.raises(PermissionDenied):
+            await desk.ask(vic, desk.jobs.cancel_job, asked)
+        assert kept.last() == ("vic", "CancelJob", "PERMISSION_DENIED", "ROLE_MISSING")
+        ann = CallContext("qad", "10.0.0.9", access=POLICY.access("qad"))
+        await desk.ask(ann, desk.jobs.cancel_job, asked)
+        assert (*kept.last()[:3], kept.records[-1].address) == ("qad", "CancelJob", "OK", "10.0.0.9")
 
 
 async def test_a_queues_admin_reads_of_their_queue_alone() -> None:
