@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from hanse.api.v1 import job_spec_pb2
 from tests.integration.processes import EXIT_DEADLINE_S, HANSE
@@ -20,6 +20,8 @@ CHROMIUM: Final = shutil.which("chromium") or shutil.which("chromium-browser") o
 VIEWPORT: Final = {"width": 1280, "height": 800}
 PATIENCE_MS: Final = 15_000
 ANY: Final = "127.0.0.1:0"
+
+expect.set_options(timeout=PATIENCE_MS)
 
 FLEET: Final = """
 flavors:

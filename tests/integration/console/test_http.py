@@ -219,7 +219,8 @@ async def test_a_stream_ends_when_its_reader_has_lost_their_rights(monkeypatch: 
         async with page.stream("/api/live") as events:
             assert (await anext(events))[1] == "frame"
             now[0] = Policy((VIEWER,))
-            told = [(name, value) async for _, name, value in events if name != "beat"]
+            async with asyncio.timeout(PATIENCE_S):
+                told = [(name, value) async for _, name, value in events if name != "beat"]
         assert told[-1][0] == "refused"
         assert told[-1][1]["error"]["reason"] == "RIGHTS_CHANGED"
 
@@ -349,7 +350,8 @@ async def test_a_quiet_stream_says_that_it_is_there_and_ends_to_ask_who_reads(
     monkeypatch.setattr(streams, "FRAME_INTERVAL_S", 0.01)
     monkeypatch.setattr(streams, "STREAM_LIFE_S", 0.6)
     async with served(pool("oslo", 1, 1)) as page, page.stream("/api/live") as events:
-        names = [name async for _, name, _ in events]
+        async with asyncio.timeout(PATIENCE_S):
+            names = [name async for _, name, _ in events]
     assert names[0] == "frame"
     assert "beat" in names
 
