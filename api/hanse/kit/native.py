@@ -5,6 +5,7 @@ places gangs on large pools asks for them (`load_for`); compiling happens in a p
 nothing waits for it. Until they are there, or where they cannot be had, plain Python answers the same.
 """
 
+import atexit
 import logging
 import os
 import subprocess
@@ -23,6 +24,7 @@ SWITCH: Final = "HANSE_NATIVE"  # "0" leaves everything to Python
 _CACHE: Final = "NUMBA_CACHE_DIR"
 _FOLDER: Final = Path("hanse", "native")  # in the user's cache
 _COMPILE_MAX_S: Final = 300
+_NICE: Final = 10
 
 _asked = False
 
@@ -71,13 +73,25 @@ def _wanted() -> bool:
 def _load_compiled() -> None:
     try:
         if not _is_compiled(_choose_cache()):
-            subprocess.run(
-                [sys.executable, "-m", "hanse.kit.native"], timeout=_COMPILE_MAX_S, check=True, capture_output=True
-            )
+            _compile()
     except (OSError, subprocess.SubprocessError) as e:
         _LOG.warning("placement goes on without compiled code: %s", e)
         return
     load()
+
+
+def _compile() -> None:
+    """In a process that gives way to all others, and ends with this one. Raises OSError, SubprocessError."""
+    quiet = subprocess.DEVNULL
+    command = [sys.executable, "-m", "hanse.kit.native"]
+    process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+    atexit.register(process.kill)
+    try:
+        if process.wait(_COMPILE_MAX_S):
+            raise subprocess.CalledProcessError(process.returncode, command)
+    finally:
+        process.kill()
+        atexit.unregister(process.kill)
 
 
 def _is_compiled(folder: Path) -> bool:
@@ -105,4 +119,5 @@ def _choose_cache() -> Path:
 
 
 if __name__ == "__main__":
+    os.nice(_NICE)
     sys.exit(not load())
