@@ -6,6 +6,11 @@ missed is here: only those of which somebody has said why.
 
 from typing import Final
 
+_NOBODY_FORGES: Final = "nobody forges in the simulator; tests/unit/scheduler_shell/test_forgeries.py has who does"
+_NO_CERTIFICATES: Final = (
+    "the simulator has no certificates; tests/unit/scheduler_shell/test_leaving.py has those of guests"
+)
+
 REDUNDANT: Final[dict[str, str]] = {
     "always False: welcome.epoch.incarnation < claim.epoch.incarnation": (
         "an older incarnation makes an older epoch, which the check below refuses in less telling words"
@@ -23,6 +28,10 @@ REDUNDANT: Final[dict[str, str]] = {
     "always False: summary.order.incarnation != self.incarnation": (
         "nothing is planned after a restore before each pool has returned, and by then a newer summary has come"
     ),
+    "always False: summary.epoch.revision > self._world.agents.get(summary.pool, 0)": _NOBODY_FORGES,
+    "always True: report.attempt != view.state.attempt": _NOBODY_FORGES,
+    "barring.py:41 without this guard: ModRevisionIs(key, 0)": _NO_CERTIFICATES,
+    "without this guard: ModRevisionIs(left, found[left].mod_revision)": _NO_CERTIFICATES,
     "always False: order.incarnation != self.incarnation": "as for summaries; it only says what can never fit",
 }
 """Why it does no harm to take a check out."""
