@@ -30,7 +30,7 @@ REDUNDANT: Final[dict[str, str]] = {
     ),
     "always False: summary.epoch.revision > self._world.agents.get(summary.pool, 0)": _NOBODY_FORGES,
     "always True: report.attempt != view.state.attempt": _NOBODY_FORGES,
-    "barring.py:41 without this guard: ModRevisionIs(key, 0)": _NO_CERTIFICATES,
+    "always True: summary.epoch.revision <= self._world.revision": _NOBODY_FORGES,
     "without this guard: ModRevisionIs(left, found[left].mod_revision)": _NO_CERTIFICATES,
     "always False: order.incarnation != self.incarnation": "as for summaries; it only says what can never fit",
 }

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
+from google.protobuf.message import DecodeError
 
 from hanse.kit.bundle import WINDOW_MESSAGES, Bundle, Coding, Frame
 from hanse.kit.stream import Stream, StreamClosed, connected_pair
@@ -55,13 +56,13 @@ class Sides:
 
 
 @asynccontextmanager
-async def sides() -> AsyncIterator[Sides]:
+async def sides(coding: Coding[str, str] = PLAIN) -> AsyncIterator[Sides]:
     there: Stream[Sequence[Frame], Sequence[Frame]]
     back: Stream[Sequence[Frame], Sequence[Frame]]
     there, back = connected_pair()
     taken: asyncio.Queue[TextStream] = asyncio.Queue()
     carriers = Counted(there), Counted(back)
-    opener, taker = Bundle(carriers[0], PLAIN), Bundle(carriers[1], PLAIN, taken.put_nowait)
+    opener, taker = Bundle(carriers[0], coding), Bundle(carriers[1], coding, taken.put_nowait)
     tasks: list[asyncio.Task[object]] = [asyncio.create_task(b.run()) for b in (opener, taker)]
     try:
         async with asyncio.timeout(DEADLINE_S):
@@ -163,6 +164,32 @@ async def test_the_end_of_the_carrier_ends_all() -> None:
                 await receive
         with pytest.raises(StreamClosed):
             found.opener.open()
+
+
+@pytest.mark.parametrize("taken", [-1, WINDOW_MESSAGES + 1, 2**31 - 1])
+async def test_who_grants_what_is_no_window_is_cut_off(taken: int) -> None:
+    async with sides() as found:
+        _, theirs = await found.stream()
+        found.opener.push(Frame(1, taken=taken))
+        with pytest.raises(StreamClosed, match="keeps no limit"):
+            async with asyncio.timeout(DEADLINE_S):
+                await theirs.receive()
+
+
+async def test_what_is_no_message_ends_its_stream_alone() -> None:
+    def broken(data: bytes) -> str:
+        if data == b"nonsense":
+            raise DecodeError("truncated")
+        return data.decode()
+
+    async with sides(Coding(str.encode, broken)) as found:
+        _, first = await found.stream()
+        second_mine, second = await found.stream()
+        found.opener.push(Frame(1, b"nonsense"))
+        with pytest.raises(StreamClosed, match="no message"):
+            await first.receive()
+        await second_mine.send("still there")
+        assert await second.receive() == "still there"
 
 
 async def test_who_sends_more_than_the_window_is_cut_off() -> None:

@@ -27,7 +27,7 @@ from hanse.store.schema import BarredValue, encode
 from hanse.wire.link import LINK_VERSION
 from hanse.wire.summary import capacity_topic, summary_to_bytes, summary_topic
 from tests.unit.scheduler.worlds import QUEUE
-from tests.unit.scheduler_shell.puppet import stage, state_of, submit, until, wait_state
+from tests.unit.scheduler_shell.puppet import DEADLINE_S, stage, state_of, submit, until, wait_state
 from tests.unit.scheduler_shell.test_peers import FEDERATION, POOL, said, taker
 
 FAR: int = 2**62
@@ -56,9 +56,10 @@ async def heard(summaries: Summaries, topic: str, *told: PoolSummary) -> None:
 async def marked(agent: BusConnection) -> None:
     """Something else is heard, which was said later."""
     seen = metrics.FORGERIES.value("topic")
-    while metrics.FORGERIES.value("topic") == seen:
-        await agent.publish(summary_topic(FEDERATION, "mark"), summary_to_bytes(said(1)), retain=True)
-        await asyncio.sleep(0.005)
+    async with asyncio.timeout(DEADLINE_S):
+        while metrics.FORGERIES.value("topic") == seen:
+            await agent.publish(summary_topic(FEDERATION, "mark"), summary_to_bytes(said(1)), retain=True)
+            await asyncio.sleep(0.005)
 
 
 def knowing(*, agent: int, revision: int) -> tuple[World, Summaries]:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from hanse.kit.health import HEALTH
+from hanse.kit.telemetry import endpoint
 from hanse.kit.telemetry.endpoint import ASKING_MAX, SCRAPES_MAX, prometheus_endpoint
 from hanse.kit.telemetry.exposition import exposition, metric_name
 from hanse.kit.telemetry.instruments import Counter, Gauge, Histogram, Label, Registry
@@ -56,6 +57,9 @@ def test_names_follow_prometheus(instrument: Counter | Gauge | Histogram, name: 
 
 
 # ---- the endpoint --------------------------------------------------------------------------------------------
+
+
+PATIENCE_S = 10.0
 
 
 async def page() -> str:
@@ -111,7 +115,8 @@ async def test_a_head_without_an_end_is_cut_off() -> None:
         assert await ask(address, b"GET /metrics HTTP/1.1\r\nX: " + b"x" * 100_000) == b""
 
 
-async def test_those_who_ask_slowly_keep_nobody_from_asking() -> None:
+async def test_those_who_ask_slowly_keep_nobody_from_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(endpoint, "DEADLINE_S", 600.0)  # it is not this one that ends them
     async with prometheus_endpoint("127.0.0.1:0", page) as address:
         host, _, port = address.rpartition(":")
         slow = [await asyncio.open_connection(host, int(port)) for _ in range(ASKING_MAX + 5)]
@@ -120,14 +125,19 @@ async def test_those_who_ask_slowly_keep_nobody_from_asking() -> None:
         for path in (b"/livez", b"/metrics"):
             assert (await ask(address, b"GET " + path + b" HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
         reader, _ = slow[0]
-        assert await reader.read() == b"", "the first of them was hung up on"
+        async with asyncio.timeout(PATIENCE_S):
+            assert await reader.read() == b"", "the first of them was hung up on"
         for _, writer in slow:
             writer.close()
 
 
-async def test_pages_that_nobody_takes_are_few_and_probes_are_answered_all_the_same() -> None:
+async def test_pages_that_nobody_takes_are_few_and_probes_are_answered_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(endpoint, "DEADLINE_S", 600.0)  # nobody is hung up on meanwhile
+
     async def huge() -> str:
-        return "x" * 50_000_000
+        return "x" * 16_000_000
 
     async with prometheus_endpoint("127.0.0.1:0", huge) as address:
         host, _, port = address.rpartition(":")
