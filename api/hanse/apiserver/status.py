@@ -37,7 +37,7 @@ async def federation_status(server: pb.ServerInfo, fleet: FleetView, standing: S
     """The answer of GetStatus. Replicas that do not answer within VITALS_DEADLINE_S are named."""
     vitals = await standing.vitals(deadline_s=VITALS_DEADLINE_S)
     links, roots, pools = standing.links(), standing.roots(), fleet.pools()
-    replicas = [_replica(one, vitals.get(ReplicaId(one.id))) for one in server.replicas]
+    replicas = [_replica(one, vitals.get(ReplicaId(one.id)), server.time_ms) for one in server.replicas]
     return pb.FederationStatus(
         server=server,
         replicas=replicas,
@@ -49,7 +49,7 @@ async def federation_status(server: pb.ServerInfo, fleet: FleetView, standing: S
     )
 
 
-def _replica(one: pb.Replica, vitals: Vitals | None) -> pb.ReplicaStatus:
+def _replica(one: pb.Replica, vitals: Vitals | None, now_ms: int) -> pb.ReplicaStatus:
     if vitals is None:
         return pb.ReplicaStatus(id=one.id, address=one.address)
     window_s = max(vitals.window_s, 1e-9)
@@ -75,6 +75,9 @@ def _replica(one: pb.Replica, vitals: Vitals | None) -> pb.ReplicaStatus:
         refusals=by_kind(vitals.counts, REFUSED),
         takeovers=vitals.counts.get(TAKEN, 0),
         fenced=vitals.counts.get(SUPERSEDED, 0),
+        facts=vitals.facts,
+        version=vitals.version,
+        clock_ahead_ms=vitals.time_ms - now_ms if vitals.time_ms else 0,
     )
 
 

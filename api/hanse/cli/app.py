@@ -17,6 +17,7 @@ from hanse.cli.commands import (
     changing,
     completion,
     converting,
+    doctoring,
     draining,
     events,
     execing,
@@ -38,6 +39,7 @@ from hanse.cli.commands import (
     watching,
 )
 from hanse.cli.session import put
+from hanse.kit.version import own_version
 
 COMPLETE_VARIABLE: Final = "_HANSE_COMPLETE"
 
@@ -61,7 +63,7 @@ GROUPS: Final = {
         "convert",
     ),
     "Capacity": ("pools", "pool", "cordon", "uncordon", "drain", "leave", "queues", "queue", "apply", "import"),
-    "Federations": ("status", "usage", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
+    "Federations": ("status", "usage", "doctor", "demo", "up", "global", "agent", "restored", "sim", "sim-cluster"),
     "Access": ("whoami", "can", "token", "audit", "join-token", "join", "revoke", "ca"),
     "This command": ("completion", "version"),
 }
@@ -108,7 +110,7 @@ def _hanse(
     Exit codes: 0 done, 1 failed or refused, 2 wrong use, 3 no server answers.
     """
     if show_version:
-        put(f"hanse {version.own_version()}\n")
+        put(f"hanse {own_version()}\n")
     elif context.invoked_subcommand is None:
         put(f"{context.get_help()}\n")
 
@@ -180,6 +182,7 @@ _COMMANDS: Final[Mapping[str, Callable[..., None]]] = {
     "import": importing.import_,
     "status": status.status,
     "usage": usage.usage,
+    "doctor": doctoring.doctor,
     "demo": federation.demo,
     "up": federation.up,
     "global": processes.global_replica,

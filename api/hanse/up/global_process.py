@@ -30,6 +30,7 @@ from hanse.kit.process import settle_memory
 from hanse.kit.tasks import race
 from hanse.kit.telemetry import metrics
 from hanse.kit.trust.renewing import Renewer, certificates_told
+from hanse.kit.version import own_version
 from hanse.link.v1 import join_pb2_grpc, link_pb2_grpc, peer_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument
 from hanse.model.names import SUBDOMAIN_RULE, is_subdomain, quoted
@@ -46,7 +47,6 @@ from hanse.up.global_settings import GlobalSettings
 from hanse.up.global_trust import joining, opened_authority, own_renewer, strangers_served
 from hanse.up.issuer import opened_issuer
 from hanse.up.opening import opened_bus, opened_store
-from hanse.up.product import product_version
 from hanse.up.retention_settings import opened_archive
 from hanse.up.seats import Seat
 from hanse.up.tokens import read_token
@@ -186,7 +186,7 @@ async def _api(
         return None
     services = ApiServices(
         store,
-        identity=Identity(product_version(), store_kind(settings), name),
+        identity=Identity(own_version(), store_kind(settings), name),
         clock=clock,
         rng=_fork(rng),
         fleet=seat,

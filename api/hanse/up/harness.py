@@ -31,6 +31,7 @@ from hanse.apiserver.serving import serve
 from hanse.bus.inprocess import InProcessBus
 from hanse.client.objects import object_of_spec
 from hanse.kit.clock import Clock, SystemClock
+from hanse.kit.version import own_version
 from hanse.link.v1 import link_pb2_grpc
 from hanse.model.errors import FailedPrecondition, InvalidArgument, Unavailable
 from hanse.model.ids import PoolName, ReplicaId
@@ -51,7 +52,6 @@ from hanse.up.audit_settings import opened_audit
 from hanse.up.fleet import Fleet, PoolSpec, load_fleet
 from hanse.up.link_costs import links_of
 from hanse.up.options import UpOptions
-from hanse.up.product import product_version
 from hanse.up.retention_settings import opened_archive
 from hanse.up.seats import Seat, Seats
 
@@ -109,7 +109,7 @@ async def federation(options: UpOptions, *, clock: Clock | None = None) -> Async
         seats = await _run_replicas(options, fleet, store, clock, rng, audit, stack)
         services = ApiServices(
             store,
-            identity=Identity(product_version(), options.store.partition(":")[0], "r0"),
+            identity=Identity(own_version(), options.store.partition(":")[0], "r0"),
             clock=clock,
             rng=rng,
             fleet=seats[0],

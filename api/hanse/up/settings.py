@@ -31,10 +31,10 @@ from pydantic_settings import (
 from hanse.kit.logs import LogFormat
 from hanse.kit.telemetry.running import TRACE_RATIO, TelemetryConfig, telemetry_config
 from hanse.kit.tls import TlsFiles
+from hanse.kit.version import own_version
 from hanse.model.errors import InvalidArgument
 from hanse.up.fleet_refusals import first_refusal, hint
 from hanse.up.fleet_text import field_lines, only_document, plain
-from hanse.up.product import product_version
 
 SETTINGS_BYTES_MAX: Final = 1 << 20
 WHY: Final = "why"
@@ -141,7 +141,7 @@ class ProcessSettings(BaseSettings):
         return telemetry_config(
             f"hanse-{self.COMMAND}",
             environment,
-            version=product_version(),
+            version=own_version(),
             instance=f"{socket.gethostname()}-{os.getpid()}",
             otlp=self.otlp,
             prometheus=self.prometheus,

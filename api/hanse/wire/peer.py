@@ -149,6 +149,9 @@ def vitals_to_wire(vitals: Vitals) -> pb.FetchVitalsResponse:
         counts=vitals.counts,
         window_s=vitals.window_s,
         lately=vitals.lately,
+        facts=vitals.facts,
+        version=vitals.version,
+        time_ms=vitals.time_ms,
     )
 
 
@@ -164,4 +167,7 @@ def vitals_from_wire(message: pb.FetchVitalsResponse) -> Vitals:
         counts=dict(sorted(message.counts.items())),
         window_s=message.window_s,
         lately=dict(sorted(message.lately.items())),
+        facts=dict(sorted(message.facts.items())),
+        version=message.version,
+        time_ms=message.time_ms,
     )

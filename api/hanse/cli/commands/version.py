@@ -5,22 +5,13 @@ from typing import TYPE_CHECKING, Final
 from hanse.cli.options import OutputOption, ServerOption
 from hanse.cli.session import connected, session_of
 from hanse.cli.settings import Settings
+from hanse.kit.version import own_version
 from hanse.model.errors import HanseError
 
 if TYPE_CHECKING:
     from hanse.api.v1.server_service_pb2 import ServerInfo
 
 DEADLINE_S: Final = 2.0
-
-
-def own_version() -> str:
-    """Version of the installed distribution."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("hanse")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def version(server: ServerOption = None, output: OutputOption = None) -> None:

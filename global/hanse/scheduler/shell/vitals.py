@@ -6,8 +6,10 @@ from collections.abc import Callable
 from typing import Final
 
 from hanse.kit.clock import Clock
+from hanse.kit.version import own_version
 from hanse.model.ids import ReplicaId
 from hanse.model.vitals import Vitals
+from hanse.scheduler.shell.checkup import facts
 
 SAMPLE_EVERY_S: Final = 5.0
 WINDOW_S: Final = 60.0
@@ -67,4 +69,7 @@ class VitalsKeeper:
             counts=dict(sorted(counts.items())),
             window_s=now_s - since_s,
             lately=dict(sorted((counts - before).items())),
+            facts=facts(),
+            version=own_version(),
+            time_ms=self._clock.now_ms(),
         )

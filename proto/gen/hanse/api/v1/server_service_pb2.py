@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hanse/api/v1/server_service.proto\x12\x0chanse.api.v1\"\x16\n\x14GetServerInfoRequest\"\xb2\x01\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\r\n\x05store\x18\x03 \x01(\t\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12\'\n\x08replicas\x18\x05 \x03(\x0b\x32\x15.hanse.api.v1.Replica\x12\x10\n\x08revision\x18\x06 \x01(\x03\x12\x13\n\x0bincarnation\x18\x07 \x01(\x03\x12\x0f\n\x07time_ms\x18\x08 \x01(\x03\"M\n\x07Replica\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tschedules\x18\x03 \x01(\x08\x12\x12\n\nstarted_ms\x18\x04 \x01(\x03\"\x12\n\x10GetStatusRequest\"\xcf\x01\n\x10\x46\x65\x64\x65rationStatus\x12(\n\x06server\x18\x01 \x01(\x0b\x32\x18.hanse.api.v1.ServerInfo\x12-\n\x08replicas\x18\x02 \x03(\x0b\x32\x1b.hanse.api.v1.ReplicaStatus\x12\'\n\x05roots\x18\x03 \x03(\x0b\x32\x18.hanse.api.v1.RootStatus\x12\'\n\x05pools\x18\x04 \x03(\x0b\x32\x18.hanse.api.v1.PoolStatus\x12\x10\n\x08\x64\x65graded\x18\x05 \x03(\t\"\x86\x04\n\rReplicaStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07\x61nswers\x18\x03 \x01(\x08\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x11\n\tuptime_ms\x18\x05 \x01(\x03\x12\x0e\n\x06\x61gents\x18\x06 \x01(\x03\x12\r\n\x05roots\x18\x07 \x01(\x03\x12\x14\n\x0cpending_jobs\x18\x08 \x01(\x03\x12\x11\n\tunsettled\x18\t \x01(\x03\x12\x11\n\twindow_ms\x18\n \x01(\x03\x12\x13\n\x0b\x62ound_per_s\x18\x0b \x01(\x01\x12\x19\n\x11\x63onflict_fraction\x18\x0c \x01(\x01\x12\x18\n\x10refusal_fraction\x18\r \x01(\x01\x12=\n\tconflicts\x18\x0e \x03(\x0b\x32*.hanse.api.v1.ReplicaStatus.ConflictsEntry\x12;\n\x08refusals\x18\x0f \x03(\x0b\x32).hanse.api.v1.ReplicaStatus.RefusalsEntry\x12\x11\n\ttakeovers\x18\x10 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x11 \x01(\x03\x1a\x30\n\x0e\x43onflictsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a/\n\rRefusalsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"J\n\nRootStatus\x12\x0c\n\x04root\x18\x01 \x01(\t\x12\x0f\n\x07replica\x18\x02 \x01(\t\x12\r\n\x05\x61live\x18\x03 \x01(\x08\x12\x0e\n\x06wanted\x18\x04 \x01(\t\"y\n\nPoolStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0f\n\x07replica\x18\x03 \x01(\t\x12\x16\n\x0esummary_age_ms\x18\x04 \x01(\x03\x12\r\n\x05gangs\x18\x05 \x01(\x03\x12\x16\n\x0eunacknowledged\x18\x06 \x01(\x03\x32\xab\x01\n\rServerService\x12M\n\rGetServerInfo\x12\".hanse.api.v1.GetServerInfoRequest\x1a\x18.hanse.api.v1.ServerInfo\x12K\n\tGetStatus\x12\x1e.hanse.api.v1.GetStatusRequest\x1a\x1e.hanse.api.v1.FederationStatusb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!hanse/api/v1/server_service.proto\x12\x0chanse.api.v1\"\x16\n\x14GetServerInfoRequest\"\xb2\x01\n\nServerInfo\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x12\n\nfederation\x18\x02 \x01(\t\x12\r\n\x05store\x18\x03 \x01(\t\x12\x0f\n\x07replica\x18\x04 \x01(\t\x12\'\n\x08replicas\x18\x05 \x03(\x0b\x32\x15.hanse.api.v1.Replica\x12\x10\n\x08revision\x18\x06 \x01(\x03\x12\x13\n\x0bincarnation\x18\x07 \x01(\x03\x12\x0f\n\x07time_ms\x18\x08 \x01(\x03\"M\n\x07Replica\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x11\n\tschedules\x18\x03 \x01(\x08\x12\x12\n\nstarted_ms\x18\x04 \x01(\x03\"\x12\n\x10GetStatusRequest\"\xcf\x01\n\x10\x46\x65\x64\x65rationStatus\x12(\n\x06server\x18\x01 \x01(\x0b\x32\x18.hanse.api.v1.ServerInfo\x12-\n\x08replicas\x18\x02 \x03(\x0b\x32\x1b.hanse.api.v1.ReplicaStatus\x12\'\n\x05roots\x18\x03 \x03(\x0b\x32\x18.hanse.api.v1.RootStatus\x12\'\n\x05pools\x18\x04 \x03(\x0b\x32\x18.hanse.api.v1.PoolStatus\x12\x10\n\x08\x64\x65graded\x18\x05 \x03(\t\"\x94\x05\n\rReplicaStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61\x64\x64ress\x18\x02 \x01(\t\x12\x0f\n\x07\x61nswers\x18\x03 \x01(\x08\x12\r\n\x05ready\x18\x04 \x01(\x08\x12\x11\n\tuptime_ms\x18\x05 \x01(\x03\x12\x0e\n\x06\x61gents\x18\x06 \x01(\x03\x12\r\n\x05roots\x18\x07 \x01(\x03\x12\x14\n\x0cpending_jobs\x18\x08 \x01(\x03\x12\x11\n\tunsettled\x18\t \x01(\x03\x12\x11\n\twindow_ms\x18\n \x01(\x03\x12\x13\n\x0b\x62ound_per_s\x18\x0b \x01(\x01\x12\x19\n\x11\x63onflict_fraction\x18\x0c \x01(\x01\x12\x18\n\x10refusal_fraction\x18\r \x01(\x01\x12=\n\tconflicts\x18\x0e \x03(\x0b\x32*.hanse.api.v1.ReplicaStatus.ConflictsEntry\x12;\n\x08refusals\x18\x0f \x03(\x0b\x32).hanse.api.v1.ReplicaStatus.RefusalsEntry\x12\x11\n\ttakeovers\x18\x10 \x01(\x03\x12\x0e\n\x06\x66\x65nced\x18\x11 \x01(\x03\x12\x35\n\x05\x66\x61\x63ts\x18\x12 \x03(\x0b\x32&.hanse.api.v1.ReplicaStatus.FactsEntry\x12\x0f\n\x07version\x18\x13 \x01(\t\x12\x16\n\x0e\x63lock_ahead_ms\x18\x14 \x01(\x03\x1a\x30\n\x0e\x43onflictsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a/\n\rRefusalsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\x1a,\n\nFactsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x03:\x02\x38\x01\"J\n\nRootStatus\x12\x0c\n\x04root\x18\x01 \x01(\t\x12\x0f\n\x07replica\x18\x02 \x01(\t\x12\r\n\x05\x61live\x18\x03 \x01(\x08\x12\x0e\n\x06wanted\x18\x04 \x01(\t\"y\n\nPoolStatus\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05state\x18\x02 \x01(\t\x12\x0f\n\x07replica\x18\x03 \x01(\t\x12\x16\n\x0esummary_age_ms\x18\x04 \x01(\x03\x12\r\n\x05gangs\x18\x05 \x01(\x03\x12\x16\n\x0eunacknowledged\x18\x06 \x01(\x03\x32\xab\x01\n\rServerService\x12M\n\rGetServerInfo\x12\".hanse.api.v1.GetServerInfoRequest\x1a\x18.hanse.api.v1.ServerInfo\x12K\n\tGetStatus\x12\x1e.hanse.api.v1.GetStatusRequest\x1a\x1e.hanse.api.v1.FederationStatusb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,6 +35,8 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_REPLICASTATUS_CONFLICTSENTRY']._serialized_options = b'8\001'
   _globals['_REPLICASTATUS_REFUSALSENTRY']._loaded_options = None
   _globals['_REPLICASTATUS_REFUSALSENTRY']._serialized_options = b'8\001'
+  _globals['_REPLICASTATUS_FACTSENTRY']._loaded_options = None
+  _globals['_REPLICASTATUS_FACTSENTRY']._serialized_options = b'8\001'
   _globals['_GETSERVERINFOREQUEST']._serialized_start=51
   _globals['_GETSERVERINFOREQUEST']._serialized_end=73
   _globals['_SERVERINFO']._serialized_start=76
@@ -46,15 +48,17 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_FEDERATIONSTATUS']._serialized_start=356
   _globals['_FEDERATIONSTATUS']._serialized_end=563
   _globals['_REPLICASTATUS']._serialized_start=566
-  _globals['_REPLICASTATUS']._serialized_end=1084
-  _globals['_REPLICASTATUS_CONFLICTSENTRY']._serialized_start=987
-  _globals['_REPLICASTATUS_CONFLICTSENTRY']._serialized_end=1035
-  _globals['_REPLICASTATUS_REFUSALSENTRY']._serialized_start=1037
-  _globals['_REPLICASTATUS_REFUSALSENTRY']._serialized_end=1084
-  _globals['_ROOTSTATUS']._serialized_start=1086
-  _globals['_ROOTSTATUS']._serialized_end=1160
-  _globals['_POOLSTATUS']._serialized_start=1162
-  _globals['_POOLSTATUS']._serialized_end=1283
-  _globals['_SERVERSERVICE']._serialized_start=1286
-  _globals['_SERVERSERVICE']._serialized_end=1457
+  _globals['_REPLICASTATUS']._serialized_end=1226
+  _globals['_REPLICASTATUS_CONFLICTSENTRY']._serialized_start=1083
+  _globals['_REPLICASTATUS_CONFLICTSENTRY']._serialized_end=1131
+  _globals['_REPLICASTATUS_REFUSALSENTRY']._serialized_start=1133
+  _globals['_REPLICASTATUS_REFUSALSENTRY']._serialized_end=1180
+  _globals['_REPLICASTATUS_FACTSENTRY']._serialized_start=1182
+  _globals['_REPLICASTATUS_FACTSENTRY']._serialized_end=1226
+  _globals['_ROOTSTATUS']._serialized_start=1228
+  _globals['_ROOTSTATUS']._serialized_end=1302
+  _globals['_POOLSTATUS']._serialized_start=1304
+  _globals['_POOLSTATUS']._serialized_end=1425
+  _globals['_SERVERSERVICE']._serialized_start=1428
+  _globals['_SERVERSERVICE']._serialized_end=1599
 # @@protoc_insertion_point(module_scope)

@@ -232,6 +232,26 @@ class ReplicaStatus(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class FactsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     ID_FIELD_NUMBER: _builtins.int
     ADDRESS_FIELD_NUMBER: _builtins.int
     ANSWERS_FIELD_NUMBER: _builtins.int
@@ -249,6 +269,9 @@ class ReplicaStatus(_message.Message):
     REFUSALS_FIELD_NUMBER: _builtins.int
     TAKEOVERS_FIELD_NUMBER: _builtins.int
     FENCED_FIELD_NUMBER: _builtins.int
+    FACTS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    CLOCK_AHEAD_MS_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Name."""
     address: _builtins.str
@@ -279,6 +302,10 @@ class ReplicaStatus(_message.Message):
     """Roots that it took over, since its start."""
     fenced: _builtins.int
     """Streams of agents that it ended because a newer epoch had been granted, since its start."""
+    version: _builtins.str
+    """Version of its program; empty from one that does not tell."""
+    clock_ahead_ms: _builtins.int
+    """By how much its clock is ahead of the answering server's, in milliseconds, within about a second."""
     @_builtins.property
     def conflicts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Transactions that others had overtaken, since its start, by the kind of key that had moved."""
@@ -286,6 +313,10 @@ class ReplicaStatus(_message.Message):
     @_builtins.property
     def refusals(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Jobs that agents refused, since its start, by reason."""
+
+    @_builtins.property
+    def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Figures of its process for `hanse doctor`; what it does not know is not there."""
 
     def __init__(
         self,
@@ -307,10 +338,13 @@ class ReplicaStatus(_message.Message):
         refusals: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         takeovers: _builtins.int = ...,
         fenced: _builtins.int = ...,
+        facts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        version: _builtins.str = ...,
+        clock_ahead_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "answers", b"answers", "bound_per_s", b"bound_per_s", "conflict_fraction", b"conflict_fraction", "conflicts", b"conflicts", "fenced", b"fenced", "id", b"id", "pending_jobs", b"pending_jobs", "ready", b"ready", "refusal_fraction", b"refusal_fraction", "refusals", b"refusals", "roots", b"roots", "takeovers", b"takeovers", "unsettled", b"unsettled", "uptime_ms", b"uptime_ms", "window_ms", b"window_ms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "agents", b"agents", "answers", b"answers", "bound_per_s", b"bound_per_s", "clock_ahead_ms", b"clock_ahead_ms", "conflict_fraction", b"conflict_fraction", "conflicts", b"conflicts", "facts", b"facts", "fenced", b"fenced", "id", b"id", "pending_jobs", b"pending_jobs", "ready", b"ready", "refusal_fraction", b"refusal_fraction", "refusals", b"refusals", "roots", b"roots", "takeovers", b"takeovers", "unsettled", b"unsettled", "uptime_ms", b"uptime_ms", "version", b"version", "window_ms", b"window_ms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -380,6 +380,26 @@ class FetchVitalsResponse(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class FactsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     REPLICA_FIELD_NUMBER: _builtins.int
     READY_FIELD_NUMBER: _builtins.int
     UPTIME_S_FIELD_NUMBER: _builtins.int
@@ -390,6 +410,9 @@ class FetchVitalsResponse(_message.Message):
     COUNTS_FIELD_NUMBER: _builtins.int
     WINDOW_S_FIELD_NUMBER: _builtins.int
     LATELY_FIELD_NUMBER: _builtins.int
+    FACTS_FIELD_NUMBER: _builtins.int
+    VERSION_FIELD_NUMBER: _builtins.int
+    TIME_MS_FIELD_NUMBER: _builtins.int
     replica: _builtins.str
     """Name of the replica."""
     ready: _builtins.bool
@@ -406,6 +429,10 @@ class FetchVitalsResponse(_message.Message):
     """Transactions whose outcome is not known yet."""
     window_s: _builtins.float
     """Length in seconds of the time that `lately` is about."""
+    version: _builtins.str
+    """Version of its program."""
+    time_ms: _builtins.int
+    """Its clock; Unix time."""
     @_builtins.property
     def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What it counted since its start."""
@@ -413,6 +440,10 @@ class FetchVitalsResponse(_message.Message):
     @_builtins.property
     def lately(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """What it counted within that time."""
+
+    @_builtins.property
+    def facts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Figures of its process that are right or wrong whatever the load."""
 
     def __init__(
         self,
@@ -427,10 +458,13 @@ class FetchVitalsResponse(_message.Message):
         counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         window_s: _builtins.float = ...,
         lately: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        facts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        version: _builtins.str = ...,
+        time_ms: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "counts", b"counts", "lately", b"lately", "pending_jobs", b"pending_jobs", "ready", b"ready", "replica", b"replica", "roots", b"roots", "unsettled", b"unsettled", "uptime_s", b"uptime_s", "window_s", b"window_s"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["agents", b"agents", "counts", b"counts", "facts", b"facts", "lately", b"lately", "pending_jobs", b"pending_jobs", "ready", b"ready", "replica", b"replica", "roots", b"roots", "time_ms", b"time_ms", "unsettled", b"unsettled", "uptime_s", b"uptime_s", "version", b"version", "window_s", b"window_s"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,10 +1,12 @@
-"""Which version of the product runs here."""
+"""Which version of the product this is."""
 
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 
-def product_version() -> str:
-    """The version of the installed distribution."""
+@cache
+def own_version() -> str:
+    """Version of the installed distribution."""
     try:
         return version("hanse")
     except PackageNotFoundError:

@@ -1,0 +1,1 @@
+"""What `hanse doctor` asks, and what it finds wrong."""
