@@ -1,0 +1,1 @@
+"""What `hanse support-bundle` packs, and what it leaves out."""
