@@ -8,7 +8,8 @@ import pytest
 
 from hanse.model.ids import Attempt, JobId, QueueUid, job_id, queue_of
 from hanse.model.lifecycle import JobState, State, decode_state, encode_state
-from hanse.scheduler.shell.departures import batches
+from hanse.model.report import GangStatus
+from hanse.scheduler.shell.departures import batches, drop, ready_to_go
 from hanse.scheduler.shell.ended import EndedJob
 from hanse.scheduler.shell.rollups import ROLLUPS_PER_TXN, rollup_keys
 from hanse.store import keys
@@ -37,7 +38,7 @@ from hanse.store.schema import (
 )
 from hanse.store.usage import month_bounds
 from tests.unit.apiserver.stage import FaultyStore
-from tests.unit.scheduler_shell.puppet import CLOCK, submit
+from tests.unit.scheduler_shell.puppet import CLOCK, stage, submit, until, wait_state
 from tests.unit.scheduler_shell.retaining import end, keeper
 from tests.unit.telling import counting
 
@@ -172,3 +173,31 @@ async def test_a_store_without_room_lets_jobs_leave_and_the_sum_says_what_is_mis
         found = await rollups(on.store)
     assert found["2026-11"].lost_ms > 0
     assert [row.attempts for row in found["2026-11"].rows] == [1]
+
+
+async def test_two_that_drop_other_jobs_of_one_queue_at_once_lose_nothing() -> None:
+    async with keeper() as on:
+        jobs = [await ran(on.store, number) for number in (1, 2)]
+        ready = [await ready_to_go(on.store, [job], now_ms=ENDED) for job in jobs]
+        went = await asyncio.gather(*(drop(on.store, one, set(), now_ms=ENDED) for one in ready))
+        assert list(went) == [1, 1]
+        found = await rollups(on.store)
+    assert [row.attempts for row in found["2026-11"].rows] == [2]
+
+
+async def test_an_attempt_that_ends_counts_its_gpu_seconds_and_is_remembered_with_its_gpus() -> None:
+    async with stage() as found:
+        replica = await found.replica()
+        agent = await found.puppet(replica, "p0", {"r1": 4}).attached()
+        await agent.summary(agent.epoch.revision)
+        job = await submit(found.store, 1, 2)
+        bound = await agent.bound(job)
+        with counting() as counted:
+            await agent.report(bound, GangStatus.FINISHED)
+            await wait_state(found.store, job, State.SUCCEEDED)
+            await until(lambda: counted("hanse.usage.gpu.duration", "research", "h100", "p0") > 0)
+        kv = (await found.store.read([keys.past(job)])).items[keys.past(job)]
+    (attempt,) = decode(kv.value, PastValue).attempts
+    (part,) = attempt.parts
+    assert part.milli_gpus == {"h100": 16_000}
+    assert part.price is not None
