@@ -16,7 +16,7 @@ import pytest_asyncio
 from e2e import nodes
 from e2e.control_plane import ControlPlane, control_plane
 from e2e.controllers import JOBSET, TRAINING_OPERATOR, controllers
-from e2e.federation import LEVELS, Federation, federation_over
+from e2e.federation import LEVELS, Federation, federation_over, until
 from e2e.played import played_controllers
 from e2e.whole_way import (
     CONFIG,
@@ -28,6 +28,7 @@ from e2e.whole_way import (
     check_runs,
     check_succeeds,
     hosts,
+    seen,
     slices,
     whole_hosts,
 )
@@ -69,16 +70,49 @@ async def federation(
 
 
 async def test_everybodys_jobs_run_to_their_end_as_they_are(federation: Federation) -> None:
-    files = [SPINE, *(MANIFESTS / name for name in ("jobset-slices.yaml", "job-kueue.yaml", "volcano.yaml"))]
-    files.append(MANIFESTS / "train.sbatch")
-    jobs: dict[str, str] = {}
-    for file in files:
-        queue = () if file is SPINE else ("--queue", "team")
-        told = await asyncio.to_thread(federation.command, "submit", str(file), *queue, "-o", "json")
-        jobs |= {one["name"]: one["id"] for one in told["jobs"]}
+    jobs = await _submitted(federation, "jobset-slices.yaml", "job-kueue.yaml", "volcano.yaml", "train.sbatch")
     assert set(jobs) == set(EXPECTED)
     await asyncio.gather(*(_whole_way(federation, name, job) for name, job in jobs.items()))
     check_alone(federation, jobs["exclusive"])
+
+
+async def test_what_is_killed_on_the_way_costs_no_job_its_attempt(
+    clusters: Mapping[str, ControlPlane], federation: Federation
+) -> None:
+    """Agents, the global replica and an API server die while gangs start; none is partly there, or twice."""
+    jobs = await _submitted(federation, "job-kueue.yaml", "volcano.yaml", "train.sbatch")
+    for agent in federation.agents.values():
+        agent.kill()
+        agent.start()
+    federation.replica.kill()
+    federation.replica.launch()
+    await federation.replica.wait_ready_async()
+    await next(iter(clusters.values())).restart_api_server()
+    for agent in federation.agents.values():
+        agent.kill()
+        agent.start()
+    await asyncio.gather(*(check_succeeds(federation, job) for job in jobs.values()))
+    for name, job in jobs.items():
+        count, check = EXPECTED[name]
+        places = seen(federation, job)
+        assert len(places) == count, f"{name}: {sorted(places)}"
+        check(places)
+
+    async def nothing_is_left() -> bool:
+        phases = [pod["status"].get("phase") for job in jobs.values() for pod in federation.pods(job)]
+        return not {"Pending", "Running"} & set(phases)
+
+    await until(nothing_is_left)
+
+
+async def _submitted(federation: Federation, *manifests: str) -> dict[str, str]:
+    """The spine's job and these, by name."""
+    jobs: dict[str, str] = {}
+    for file in (SPINE, *(MANIFESTS / name for name in manifests)):
+        queue = () if file is SPINE else ("--queue", "team")
+        told = await asyncio.to_thread(federation.command, "submit", str(file), *queue, "-o", "json")
+        jobs |= {one["name"]: one["id"] for one in told["jobs"]}
+    return jobs
 
 
 async def _whole_way(federation: Federation, name: str, job: str) -> None:
