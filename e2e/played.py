@@ -86,7 +86,7 @@ def _look(plane: ControlPlane) -> None:
             if pod["spec"].get("schedulerName") == KAI_SCHEDULER:
                 _play_grouper(plane, pod)
     except urllib.error.HTTPError as error:
-        if error.code not in (404, 409, 429):
+        if error.code not in (404, 409, 429, 503):
             raise
     except OSError:
         return
