@@ -25,7 +25,9 @@ FILE, QUOTA = (
     f'hanse_store_size_bytes{{hanse_store_member="m0", hanse_store_part="{one}"}}' for one in ("file", "quota")
 )
 DOUBT = f'hanse_agent_cluster_write_duration_seconds_count{{{POOL}, hanse_outcome="in_doubt"}}'
-AWAY = 'db_client_operation_duration_seconds_count{hanse_outcome="unavailable"}'
+AWAY, DONE = (
+    f'db_client_operation_duration_seconds_count{{hanse_outcome="{one}"}}' for one in ("unavailable", "done")
+)
 LEFT = 'hanse_certificate_left_seconds{hanse_certificate_whose="own", instance="r0"}'
 LIFETIME = 'hanse_certificate_lifetime_seconds{hanse_certificate_whose="own", instance="r0"}'
 AUTHORITY_LEFT = 'hanse_certificate_left_seconds{hanse_certificate_whose="authority", instance="r0"}'
@@ -50,6 +52,8 @@ WELL = {
     "hanse_audit_failures_total": f"3x{HOUR}",
     "hanse_audit_lost_total": f"0x{HOUR}",
     DOUBT: f"1x{HOUR}",
+    AWAY: f"0+10x{HOUR}",
+    DONE: f"0+600x{HOUR}",
     LEFT: f"80000-60x{HOUR}",
     LIFETIME: f"86400x{HOUR}",
     AUTHORITY_LEFT: f"315360000-60x{HOUR}",
@@ -69,7 +73,7 @@ FAULTS: dict[str, dict[str, str | None]] = {
     "HanseOutcomesUnknown": {"hanse_commit_settling": f"0x10 2x{HOUR}"},
     "HansePlanningFails": {"hanse_cycle_failures_total": f"_x50 1x{HOUR}"},
     "HanseStoreNearlyFull": {FILE: f"900x{HOUR}"},
-    "HanseStoreAway": {AWAY: f"0+120x{HOUR}"},
+    "HanseStoreAway": {AWAY: f"0+2x{HOUR}", DONE: f"9000x{HOUR}"},
     "HanseArchiveFails": {"hanse_archive_failures_total": f"0+1x{HOUR}"},
     "HanseAccessFileUnusable": {"hanse_access_files_unusable": f"0x10 1x{HOUR}"},
     "HanseAuditFails": {"hanse_audit_lost_total": f"0x20 0+1x{HOUR}"},
