@@ -44,6 +44,7 @@ def applied(mutant: Mutant | None) -> Iterator[None]:
 LOSSES: Final = {"store_request_lost_p": 0.3, "store_late_p": 0.9, "node_mark_every_s": 20.0}
 CROWDED: Final = {**LOSSES, "jobs": 40, "faults_s": 60.0}
 CROWDED_POOLS: Final = {**CROWDED, "pools": 3}
+UNANSWERED: Final = {**LOSSES, "store_reply_lost_p": 0.3, "jobs": 30}
 CRASHES: Final = {"replica_crash_every_s": 40.0}
 SLOW_STARTS: Final = {
     "link_stall_every_s": 2.0, "link_lag_s": 0.01, "agent_pause_every_s": NEVER, "split": 1.0, "pools": 3,
@@ -69,7 +70,7 @@ _ALL: Final = (
     Mutant("apart-ignored", "a queue apart stays with its cohort", 20, global_bugs.ignore_who_is_apart, GIFTS),
     Mutant("holder-ignored", "who is named does not hold", 20, global_bugs.ignore_who_is_named, GIFTS),
     Mutant("p2-own-use", "a holder counts only its own bindings", 20, global_bugs.count_only_own_bindings, CRASHES),
-    Mutant("p3-blind", "an unknown outcome counts as not done", 150, global_bugs.retry_unknown_blindly, LOSSES),
+    Mutant("p3-blind", "an unknown outcome counts as not done", 60, global_bugs.retry_unknown_blindly, UNANSWERED),
     Mutant("p3-absence", "a read that finds nothing settles it", 60, global_bugs.settle_by_absence, CROWDED_POOLS),
     Mutant("p4-old-grant", "a new start uses its old grant", 100, global_bugs.keep_grants, {**LOSSES, **CRASHES}),
     Mutant("p5-same-attempt", "an attempt number is used again", 20, global_bugs.reuse_attempts),
