@@ -76,6 +76,7 @@ async def test_everybodys_jobs_run_to_their_end_as_they_are(federation: Federati
     check_alone(federation, jobs["exclusive"])
 
 
+@pytest.mark.every_kind  # three control planes of a thousand machines that start again want a machine of their own
 async def test_what_is_killed_on_the_way_costs_no_job_its_attempt(
     clusters: Mapping[str, ControlPlane], federation: Federation
 ) -> None:
